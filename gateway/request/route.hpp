@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <optional>
 #include <string_view>
 
 namespace baton::gateway {
@@ -33,7 +34,6 @@ struct route_doc {
   std::string_view media = json_media;                             // of the answer
   std::string_view or_media{};                                     // another one it may have
   bool may_be_empty = false;                                       // the body
-  const api_family* or_family = nullptr;                           // another style of errors
 };
 
 struct route_row {
@@ -43,16 +43,30 @@ struct route_row {
   route_access access;
   const api_family* family; // how errors are worded, also before the handler is called
   // Requires: http_api::admit let the call in, and it is not OPTIONS. `facts` outlive the call.
-  api_call (*handler)(const http_call& call, gateway_state& facts);
+  api_call (*handler)(const http_call& call, gateway_state& facts) = nullptr;
   route_doc doc;
   body_media takes = body_media::json_only;
   bool is_per_gateway = false; // refused where several gateways share the address
+  // In place of `handler`, where two APIs have the same path and method: the answer to a body of
+  // this API, else nothing. Such a row is asked first; the other one decides all that precedes the
+  // body, and takes every body that is left. Its summary continues the other one's.
+  std::optional<api_call> (*claim)(const http_call& call, gateway_state& facts) = nullptr;
 };
+
+// Whether the rows are of two APIs that share a path.
+constexpr bool is_shared(const route_row& one, const route_row& other) noexcept {
+  return one.path == other.path && one.methods == other.methods;
+}
 
 // Makes the rows of one API that need a user's key: row(path, methods, handler, doc).
 constexpr auto user_rows_of(const api_family* family) {
   return [family](std::string_view path, method_set methods, auto handler, route_doc doc) {
-    return route_row{path, methods, route_access::user, family, handler, doc};
+    return route_row{.path = path,
+                     .methods = methods,
+                     .access = route_access::user,
+                     .family = family,
+                     .handler = handler,
+                     .doc = doc};
   };
 }
 

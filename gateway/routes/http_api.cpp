@@ -11,18 +11,22 @@
 #include "gateway/base/http_header.hpp"
 #include "gateway/websocket/socket_protocol.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace baton::gateway {
 namespace {
 
-// A new API adds its table here.
+// A new API adds its table here. Rows that take only bodies of their own come last, so that the
+// first row of a path is the one that decides before the body is read.
 std::vector<route_row> all_routes() {
   std::vector<route_row> all;
   for (const auto rows : {gateway_routes(), openai_routes(), responses_routes(), vllm_routes(),
                           tgi_routes(), worker_routes(), kserve_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
+  std::stable_partition(all.begin(), all.end(),
+                        [](const route_row& row) { return row.claim == nullptr; });
   return all;
 }
 
@@ -67,10 +71,11 @@ const route_row* find_route(std::string_view path, std::string_view method) {
 std::string allowed(std::string_view path) {
   std::string all;
   for (const auto& row : http_api::routes()) {
-    if (is_of(row, path)) {
-      all += row.methods == method_set::post     ? "POST, "
-             : row.methods == method_set::remove ? "DELETE, "
-                                                 : "GET, HEAD, ";
+    const auto* methods = row.methods == method_set::post     ? "POST, "
+                          : row.methods == method_set::remove ? "DELETE, "
+                                                              : "GET, HEAD, ";
+    if (is_of(row, path) && all.find(methods) == all.npos) {
+      all += methods;
     }
   }
   return all + "OPTIONS";
@@ -241,7 +246,20 @@ api_call http_api::plan(const http_call& call) const {
   if (!row) {
     return no_such_route(path);
   }
-  return call.method == "OPTIONS" ? options_reply(allowed(path)) : row->handler(call, *facts_);
+  if (call.method == "OPTIONS") {
+    return options_reply(allowed(path));
+  }
+  for (const auto& other : routes()) {
+    if (!other.claim || !is_shared(other, *row)) {
+      continue;
+    }
+    if (auto own = other.claim(call, *facts_)) {
+      return *std::move(own);
+    }
+  }
+  return row->handler ? row->handler(call, *facts_)
+                      : row->family->failure(fail(errc::invalid_request,
+                                                  "'{}' does not take such a body", row->path));
 }
 
 } // namespace baton::gateway

@@ -1,6 +1,7 @@
 #include "gateway/request/openapi_schema.hpp"
 #include "gateway/routes/http_api.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace baton::gateway {
@@ -31,16 +32,43 @@ ordered error_reference(const api_family& family) {
   return {{"$ref", "#/components/schemas/" + std::string(family.error_name)}};
 }
 
-// Two styles where the body decides, sorted by their names.
-ordered errors_of(const route_row& route) {
-  const auto *one = route.family, *other = route.doc.or_family;
-  if (!other) {
-    return error_reference(*one);
+// One schema, or any of several.
+ordered any_of(std::vector<ordered> all) {
+  return all.size() == 1 ? std::move(all.front()) : ordered{{"anyOf", std::move(all)}};
+}
+
+// The rows of the path and the method: several where the body decides which API answers.
+using shared_route = std::vector<const route_row*>;
+
+shared_route rows_like(const route_row& first) {
+  shared_route all;
+  for (const auto& row : http_api::routes()) {
+    if (is_shared(row, first)) {
+      all.push_back(&row);
+    }
   }
-  if (other->error_name < one->error_name) {
-    std::swap(one, other);
+  return all;
+}
+
+// The styles of all, sorted by their names.
+ordered errors_of(shared_route rows) {
+  std::sort(rows.begin(), rows.end(), [](const auto* one, const auto* other) {
+    return one->family->error_name < other->family->error_name;
+  });
+  std::vector<ordered> all;
+  for (const auto* row : rows) {
+    all.push_back(error_reference(*row->family));
   }
-  return any_schema({error_reference(*one), error_reference(*other)});
+  return any_of(std::move(all));
+}
+
+std::string summary_of(const shared_route& rows) {
+  std::string all;
+  for (const auto* row : rows) {
+    all += all.empty() || row->doc.summary.empty() ? "" : "; ";
+    all += row->doc.summary;
+  }
+  return all;
 }
 
 ordered content_of(std::string_view media, ordered schema, std::string_view or_media) {
@@ -51,9 +79,26 @@ ordered content_of(std::string_view media, ordered schema, std::string_view or_m
   return content;
 }
 
-ordered operation_of(const route_row& route, const gateway_config& config) {
+ordered body_of(const shared_route& rows, const gateway_config& config) {
+  std::vector<ordered> all;
+  for (const auto* row : rows) {
+    all.push_back(row->doc.body(config));
+  }
+  return any_of(std::move(all));
+}
+
+ordered answers_of(const shared_route& rows) {
+  auto all = ordered::object();
+  for (const auto* row : rows) {
+    all.update(content_of(row->doc.media, ordered::object(), row->doc.or_media));
+  }
+  return all;
+}
+
+ordered operation_of(const shared_route& rows, const gateway_config& config) {
+  const auto& route = *rows.front();
   const auto& doc = route.doc;
-  ordered out{{"summary", doc.summary}};
+  ordered out{{"summary", summary_of(rows)}};
   if (route.access == route_access::open || route.access == route_access::page) {
     out["security"] = ordered::array();
   }
@@ -65,16 +110,15 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
     const auto media = route.takes == body_media::any ? "*/*" : json_media;
     const auto behind = route.takes == body_media::json_and_bytes ? bytes_media : "";
     out["requestBody"] = {{"required", !doc.may_be_empty},
-                          {"content", content_of(media, doc.body(config), behind)}};
+                          {"content", content_of(media, body_of(rows, config), behind)}};
   }
   if (route.methods == method_set::socket) {
     out["responses"]["101"] = {{"description", "The protocol is WebSocket from here on"}};
   } else {
-    out["responses"]["200"] = {{"description", "The answer"},
-                               {"content", content_of(doc.media, ordered::object(), doc.or_media)}};
+    out["responses"]["200"] = {{"description", "The answer"}, {"content", answers_of(rows)}};
   }
   out["responses"]["default"] = {{"description", "A refusal, or what went wrong"},
-                                 {"content", media_content(json_media, errors_of(route))}};
+                                 {"content", media_content(json_media, errors_of(rows))}};
   return out;
 }
 
@@ -83,7 +127,10 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
 std::string openapi_body(const gateway_config& config) {
   auto paths = ordered::object(), schemas = ordered::object();
   for (const auto& route : http_api::routes()) {
-    paths[openapi_path(route)][openapi_method(route.methods)] = operation_of(route, config);
+    const auto rows = rows_like(route);
+    if (rows.front() == &route) {
+      paths[openapi_path(route)][openapi_method(route.methods)] = operation_of(rows, config);
+    }
     schemas[std::string(route.family->error_name)] = route.family->error_schema();
   }
   ordered out{{"openapi", "3.1.0"},

@@ -75,16 +75,8 @@ api_call describe_server(const http_call& /*call*/, gateway_state& facts) {
   return card ? json_reply(tgi_info_body(*card, facts.config())) : tgi_failure(card.error());
 }
 
-} // namespace
-
-constinit const api_family tgi_family{"TgiError", tgi_error_schema, tgi_refusal,
-                                      [](const error& e) { return tgi_failure(e); }};
-
-api_call generate_tgi(const http_call& call, gateway_state& facts) {
-  return generate_as<tgi_route::generate>(call, facts);
-}
-
-std::optional<api_call> tokenize_tgi(const http_call& call, gateway_state& facts) {
+// A body without `inputs` is another API's.
+std::optional<api_call> tokenize_inputs(const http_call& call, gateway_state& facts) {
   auto parsed = parse_tgi_tokenize(call.body, facts.config().request);
   if (!parsed) {
     return std::nullopt;
@@ -93,16 +85,6 @@ std::optional<api_call> tokenize_tgi(const http_call& call, gateway_state& facts
     (*parsed)->model.clear();
   }
   return with_parsed(*std::move(parsed), tgi_family, answer_tgi);
-}
-
-message_call answer_tgi(tokenize_call call) {
-  auto text = std::get<std::string>(call.input);
-  auto out = tokenize_message(call);
-  out.writer = write_message<tokenized>([text = std::move(text)](const tokenized& answer) {
-    return json_reply(tgi_tokenize_body(answer, text));
-  });
-  out.family = &tgi_family;
-  return out;
 }
 
 ordered tgi_body_schema(const gateway_config& config) {
@@ -122,16 +104,39 @@ ordered tgi_body_schema(const gateway_config& config) {
   return {{"type", "object"}, {"required", {"inputs"}}, {"properties", std::move(properties)}};
 }
 
-ordered tgi_tokenize_schema() {
+ordered tgi_tokenize_schema(const gateway_config& /*config*/) {
   return {{"type", "object"},
           {"required", {"inputs"}},
           {"properties", {{"inputs", tgi_inputs()}, {"model", or_null(type_schema("string"))}}}};
+}
+
+} // namespace
+
+constinit const api_family tgi_family{"TgiError", tgi_error_schema, tgi_refusal,
+                                      [](const error& e) { return tgi_failure(e); }};
+
+message_call answer_tgi(tokenize_call call) {
+  auto text = std::get<std::string>(call.input);
+  auto out = tokenize_message(call);
+  out.writer = write_message<tokenized>([text = std::move(text)](const tokenized& answer) {
+    return json_reply(tgi_tokenize_body(answer, text));
+  });
+  out.family = &tgi_family;
+  return out;
 }
 
 std::span<const route_row> tgi_routes() noexcept {
   using enum method_set;
   constexpr auto row = user_rows_of(&tgi_family);
   static constexpr route_row rows[] = {
+      {.path = "/tokenize",
+       .methods = post,
+       .access = route_access::user,
+       .family = &tgi_family,
+       .doc = {.summary = "", .body = tgi_tokenize_schema},
+       .claim = tokenize_inputs},
+      row("/generate", post, generate_as<tgi_route::generate>,
+          {"The same in one piece", tgi_body_schema}),
       row("/", post, generate_as<tgi_route::root>,
           {"The continuation of a text in TGI's format: a list of one, or events", tgi_body_schema,
            json_media, event_media}),

@@ -3,7 +3,6 @@
 #include "gateway/api/openai/openai_openapi.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
-#include "gateway/api/tgi/tgi_routes.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
 #include "gateway/state/gateway_state.hpp"
 
@@ -12,13 +11,7 @@
 namespace baton::gateway {
 namespace {
 
-using ordered = nlohmann::ordered_json;
-
-// A body with `inputs` is TGI's.
 api_call tokenize_text(const http_call& call, gateway_state& facts) {
-  if (auto tgi = tokenize_tgi(call, facts)) {
-    return *std::move(tgi);
-  }
   return with_parsed(parse_tokenize(call.body, facts.config().request), openai_family,
                      [](tokenize_call asked) {
                        auto out = tokenize_message(asked);
@@ -45,11 +38,11 @@ api_call detokenize_ids(const http_call& call, gateway_state& facts) {
                      });
 }
 
-// A body without `prompt` is TGI's.
-api_call generate_text(const http_call& call, gateway_state& facts) {
+// A body without `prompt` is another API's.
+std::optional<api_call> generate_text(const http_call& call, gateway_state& facts) {
   auto parsed = parse_vllm_generate(call.body, facts.config().request);
   if (!parsed) {
-    return generate_tgi(call, facts);
+    return std::nullopt;
   }
   if (auto ok = check_is_new(call); !ok) {
     return error_reply(ok.error());
@@ -70,18 +63,14 @@ api_call generate_text(const http_call& call, gateway_state& facts) {
   });
 }
 
-ordered either_tokenize_schema(const gateway_config& config) {
-  return any_schema({tokenize_schema(config), tgi_tokenize_schema()});
-}
-
-// vLLM's has the fields of completions, except those that have no place in its answer.
-ordered either_generate_schema(const gateway_config& config) {
+// The fields of completions, except those that have no place in the answer.
+nlohmann::ordered_json generate_schema(const gateway_config& config) {
   auto vllm = completions_schema(config);
   for (const auto* name : {"echo", "logprobs", "best_of", "stream_options", "resumable"}) {
     vllm["properties"].erase(name);
   }
   vllm["properties"]["prompt"] = type_schema("string");
-  return any_schema({tgi_body_schema(config), std::move(vllm)});
+  return vllm;
 }
 
 } // namespace
@@ -94,24 +83,21 @@ std::span<const route_row> vllm_routes() noexcept {
        user,
        &openai_family,
        tokenize_text,
-       {.summary = "A text or a conversation as token ids",
-        .body = either_tokenize_schema,
-        .or_family = &tgi_family}},
+       {"A text or a conversation as token ids", tokenize_schema}},
       {"/detokenize",
        method_set::post,
        user,
        &openai_family,
        detokenize_ids,
        {"Token ids as a text", detokenize_schema}},
-      {"/generate",
-       method_set::post,
-       user,
-       &tgi_family,
-       generate_text,
-       {.summary = "The same in one piece; of vLLM's body a list, or a line for each piece",
-        .body = either_generate_schema,
-        .or_media = line_media,
-        .or_family = &openai_family}},
+      {.path = "/generate",
+       .methods = method_set::post,
+       .access = user,
+       .family = &openai_family,
+       .doc = {.summary = "of vLLM's body a list, or a line for each piece",
+               .body = generate_schema,
+               .or_media = line_media},
+       .claim = generate_text},
   };
   return rows;
 }

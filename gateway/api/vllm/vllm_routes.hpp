@@ -1,5 +1,5 @@
-// The routes of vLLM's API server beside OpenAI's: /tokenize, /detokenize and /generate. Two of
-// them take the bodies of text-generation-inference as well. They read the gateway's state.
+// The routes of vLLM's API server beside OpenAI's: /tokenize, /detokenize and /generate. They read
+// the gateway's state.
 #pragma once
 
 #include "gateway/request/route.hpp"

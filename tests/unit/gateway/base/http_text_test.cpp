@@ -181,6 +181,36 @@ TEST_CASE("without keys all is open, but a route with its own listener is there 
   }
 }
 
+TEST_CASE("where two APIs share a path, the body decides which one answers") {
+  const http_api api(http_facts({}));
+  struct row {
+    const char* target;
+    const char* body;
+    const char* error; // the member that the API's errors begin with
+  };
+  for (const auto& r : {row{"/generate", R"({"prompt":1})", R"({"error":{"message":)"},
+                        row{"/generate", R"({"inputs":1})", R"({"error":")"},
+                        row{"/generate", "{}", R"({"error":")"},
+                        row{"/tokenize", R"({"inputs":1})", R"({"error":")"},
+                        row{"/tokenize", R"({"prompt":1})", R"({"error":{"message":)"},
+                        row{"/tokenize", "{}", R"({"error":{"message":)"}}) {
+    CAPTURE(r.target);
+    CAPTURE(r.body);
+    auto call = http_call_of("POST", r.target);
+    call.body = r.body;
+    REQUIRE_FALSE(api.admit(call).refusal);
+    const auto plan = api.plan(call);
+    REQUIRE(std::holds_alternative<http_reply>(plan));
+    const auto& body = std::get<http_reply>(plan).body;
+    CHECK_MESSAGE(body.starts_with(r.error), body);
+  }
+  // Before the body is read, one of them words the errors of both.
+  CHECK(api.admit(http_call_of("GET", "/tokenize")).refusal->body.starts_with(R"({"error":{)"));
+  const auto refused = *api.admit(http_call_of("GET", "/generate")).refusal;
+  CHECK(refused.body.starts_with(R"({"error":")"));
+  CHECK(refused.headers.back() == std::pair<std::string, std::string>("Allow", "POST, OPTIONS"));
+}
+
 TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's shape") {
   const http_api api(http_facts({}));
   CHECK(api.admit(http_call_of("GET", "/nothing")).refusal->status == 404);
