@@ -112,7 +112,8 @@ bool http_request::expects_continue() const {
          http::token_list(get()[http::field::expect]).exists("100-continue");
 }
 
-http_api::access_result http_request::admit_head(const http_api& api) const {
+http_api::access_result http_request::admit_head(const http_api& api,
+                                                 const found_route& route) const {
   const auto refused = [this](const error& e) {
     return http_api::access_result{{}, http_api::refuse_early(call(), e)};
   };
@@ -136,14 +137,15 @@ http_api::access_result http_request::admit_head(const http_api& api) const {
     return refused(fail(errc::invalid_request,
                         "the request target must be a path, or an http URL of this server"));
   }
-  auto admitted = api.admit(call());
+  auto admitted = api.admit(call(), route);
   admitted.who.trace = trace_for(api);
   return admitted;
 }
 
-std::optional<http_reply> http_request::refuse_suspect(const crash_record* record,
+std::optional<http_reply> http_request::refuse_suspect(const found_route& route,
+                                                       const crash_record* record,
                                                        const crash_client& client) const {
-  if (!record || http_api::is_open(call())) {
+  if (!record || http_api::is_open(call(), route)) {
     return std::nullopt;
   }
   const auto no = refusal_of_suspect(record, client);

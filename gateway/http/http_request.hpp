@@ -31,11 +31,11 @@ public:
   reply_framing framing() const;
   bool has_known_end() const;    // else no further request can follow
   bool expects_continue() const; // it waits for "100 Continue" before it sends its body
-  // The caller, or a refusal that does not depend on the body.
-  http_api::access_result admit_head(const http_api& api) const;
+  // The caller, or a refusal that does not depend on the body. `route` is the one of call().
+  http_api::access_result admit_head(const http_api& api, const found_route& route) const;
   // Refuses a client whose requests have crashed this gateway; nothing for a route that is open to
   // all, such as health.
-  std::optional<http_reply> refuse_suspect(const crash_record* record,
+  std::optional<http_reply> refuse_suspect(const found_route& route, const crash_record* record,
                                            const crash_client& client) const;
   // The trace of the caller, if traces are exported.
   std::optional<trace_parent> trace_for(const http_api& api) const;

@@ -33,7 +33,7 @@ private:
   asio::awaitable<error_code> parse_until(http_request::parser& reader,
                                           bool (http_request::parser::*is_read)() const);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
-  asio::awaitable<after> serve(http_request& request);
+  asio::awaitable<after> serve(http_request& request, const found_route& route);
   asio::awaitable<after> carry_out(http_request& request, http_reply& reply);
   asio::awaitable<after> carry_out(http_request& request, websocket_upgrade& upgrade);
   asio::awaitable<after> carry_out(http_request&, generation_call& call) {
@@ -235,7 +235,7 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   const auto& limits = client_->limits();
   if (auto ec = co_await read_head(request, is_first); ec) {
     if (ec == http::error::body_limit) { // the header was read, with this length
-      client_->route = http_api::route_name(request.call());
+      client_->route = http_api::find(request.call()).label;
       client_->method = known_method(request.call().method);
       client_->who.trace = request.trace_for(api_);
     }
@@ -243,10 +243,11 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   }
   client_->framing = request.framing();
   client_->begin_request(path_of(request.call().target));
-  client_->route = http_api::route_name(request.call());
+  const auto route = http_api::find(request.call());
+  client_->route = route.label;
   client_->method = known_method(request.call().method);
   auto& reader = request.reader();
-  auto admitted = request.admit_head(api_);
+  auto admitted = request.admit_head(api_, route);
   client_->who = std::move(admitted.who);
   if (admitted.refusal) {
     trace_refusal(request, client_->who, admitted.refusal->status);
@@ -254,8 +255,8 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
     co_return co_await client_->reply(*admitted.refusal,
                                       !reader.is_done() || !request.has_known_end());
   }
-  if (auto refusal =
-          request.refuse_suspect(client_->core().facts->crashes(), client_->crash_client())) {
+  if (auto refusal = request.refuse_suspect(route, client_->core().facts->crashes(),
+                                            client_->crash_client())) {
     client_->core().facts->metrics().refused("http", errc::rate_limit_exceeded);
     trace_refusal(request, client_->who, refusal->status);
     co_return co_await client_->reply(*refusal, !reader.is_done());
@@ -274,7 +275,7 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
     }
   }
   client_->deadline().disarm();
-  co_return co_await serve(request);
+  co_return co_await serve(request, route);
 }
 
 // A refused POST of a known route leaves a span. Reads of the gateway's own state leave none, and
@@ -290,10 +291,10 @@ void http_session::trace_refusal(const http_request& request, const principal& w
   }
 }
 
-asio::awaitable<after> http_session::serve(http_request& request) {
+asio::awaitable<after> http_session::serve(http_request& request, const found_route& route) {
   auto call = [&] {
     const auto noted = client_->handling();
-    return api_.plan(request.call());
+    return api_.plan(request.call(), route);
   }();
   auto& body = request.reader().get().body(); // the handler has parsed it
   body.clear();

@@ -53,19 +53,21 @@ bool is_allowed(method_set methods, std::string_view method) noexcept {
   return method == "GET" || (method == "HEAD" && methods == method_set::get);
 }
 
-// The row of the path with this method; if there is none, the first row of the path.
-const route_row* find_route(std::string_view path, std::string_view method) {
-  const route_row* of_path = nullptr;
+found_route find_row(std::string_view path, std::string_view method) {
+  found_route found;
   for (const auto& row : http_api::routes()) {
     if (!is_of(row, path)) {
       continue;
     }
-    if (is_allowed(row.methods, method)) {
-      return &row;
+    if (!found.row) {
+      found = {.row = &row, .label = row.path};
     }
-    of_path = of_path ? of_path : &row;
+    if (is_allowed(row.methods, method)) {
+      found.row = &row;
+      break;
+    }
   }
-  return of_path;
+  return found;
 }
 
 std::string allowed(std::string_view path) {
@@ -110,7 +112,7 @@ http_reply no_such_route(std::string_view path) {
 const api_family& early_family(const http_call& call) {
   const auto path = path_of(call.target);
   return is_torchserve(call.listener) ? torchserve_family
-                                      : family_of(find_route(path, call.method), path);
+                                      : family_of(find_row(path, call.method).row, path);
 }
 
 // A proxy acts on the status of the error's row, whatever the API's own status is.
@@ -134,12 +136,13 @@ std::span<const route_row> http_api::routes() {
   return all;
 }
 
-std::string_view http_api::route_name(const http_call& call) {
-  if (is_torchserve(call.listener)) {
-    return route_name_torchserve(call);
+found_route http_api::find(const http_call& call) {
+  if (!is_torchserve(call.listener)) {
+    return find_row(path_of(call.target), call.method);
   }
-  const auto* row = find_route(path_of(call.target), {});
-  return row ? row->path : "other";
+  auto found = find_torchserve(call);
+  const auto label = found.route.name;
+  return {.label = label, .torchserve = std::move(found)};
 }
 
 http_reply http_api::refuse_early(const http_call& call, const error& e) {
@@ -151,13 +154,9 @@ http_reply http_api::refuse_early(const http_call& call, const rejected& no) {
   return with_early_status(call, no.reason.code, early_family(call).refusal(no, status));
 }
 
-bool http_api::is_open(const http_call& call) {
-  const auto path = path_of(call.target);
-  if (is_torchserve(call.listener)) {
-    return path == "/ping";
-  }
-  const auto* row = find_route(path, call.method);
-  return row && row->access == route_access::open;
+bool http_api::is_open(const http_call& call, const found_route& route) {
+  return route.torchserve ? path_of(call.target) == "/ping"
+                          : route.row && route.row->access == route_access::open;
 }
 
 // A call that no row lets in needs a key as well: without one a client cannot learn the routes.
@@ -188,24 +187,22 @@ result<principal> http_api::identify(const http_call& call, const route_row* row
   return who;
 }
 
-http_api::access_result http_api::admit(const http_call& call) const {
+http_api::access_result http_api::admit(const http_call& call, const found_route& route) const {
   if (call.target == "*") { // OPTIONS of the whole server
     return {{}, options_reply("GET, HEAD, POST, DELETE, OPTIONS")};
   }
-  if (is_torchserve(call.listener)) {
-    return admit_torchserve(call, *facts_);
+  if (route.torchserve) {
+    return admit_torchserve(call, *route.torchserve, *facts_);
   }
   if (call.listener == listener_kind::admin && !is_local_name(call.host)) {
     return {{},
             error_reply(fail(errc::forbidden, "the only host name of this address is localhost"))};
   }
-  const auto path = path_of(call.target);
-  const auto* row = find_route(path, call.method);
-  auto who = identify(call, row);
+  auto who = identify(call, route.row);
   if (!who) {
-    return {{}, family_of(row, path).failure(who.error())};
+    return {{}, family_of(route.row, path_of(call.target)).failure(who.error())};
   }
-  return {*std::move(who), refuse(call, row)};
+  return {*std::move(who), refuse(call, route.row)};
 }
 
 std::optional<http_reply> http_api::refuse(const http_call& call, const route_row* row) const {
@@ -237,12 +234,12 @@ std::optional<http_reply> http_api::refuse(const http_call& call, const route_ro
   return std::nullopt;
 }
 
-api_call http_api::plan(const http_call& call) const {
-  if (is_torchserve(call.listener)) {
-    return plan_torchserve(call, *facts_);
+api_call http_api::plan(const http_call& call, const found_route& route) const {
+  if (route.torchserve) {
+    return plan_torchserve(call, *route.torchserve, *facts_);
   }
   const auto path = path_of(call.target);
-  const auto* row = find_route(path, call.method);
+  const auto* row = route.row;
   if (!row) {
     return no_such_route(path);
   }

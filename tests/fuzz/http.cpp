@@ -87,7 +87,7 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
                request.call().target.starts_with("/page/") || // the files ask for the key
                request.call().target.starts_with("/v2/health/"),
            "let in: {}", request.call().target);
-    const auto admitted = request.admit_head(open);
+    const auto admitted = request.admit_head(open, http_api::find(request.call()));
     if (admitted.who.trace)
       check_trace(*admitted.who.trace);
     if (admitted.refusal) {

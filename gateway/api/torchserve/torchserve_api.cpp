@@ -359,12 +359,8 @@ api_call manage(const http_call& call, const torchserve_route& route,
 
 } // namespace
 
-std::string_view route_name_torchserve(const http_call& call) {
-  const auto target = read_torchserve_target(call.target);
-  return target ? find_torchserve_route(call.listener, *target).name : "other";
-}
-
-http_admission admit_torchserve(const http_call& call, gateway_state& facts) {
+http_admission admit_torchserve(const http_call& call, const torchserve_found& found,
+                                gateway_state& facts) {
   // DNS rebinding: no keyless route is read through a name that resolves to this machine.
   const auto& addresses = facts.config().torchserve;
   const auto& own =
@@ -375,8 +371,7 @@ http_admission admit_torchserve(const http_call& call, gateway_state& facts) {
   if (is_keyless && is_local_name(own) && !is_local_name(call.host)) {
     return {{}, refuse(fail(errc::forbidden, "this address is only served as localhost"))};
   }
-  const auto target = read_torchserve_target(call.target);
-  const auto route = target ? find_torchserve_route(call.listener, *target) : torchserve_route{};
+  const auto& [target, route] = found;
   auto who = identify(call, &route, facts);
   if (!who) {
     return {{}, refuse(who.error())};
@@ -387,12 +382,12 @@ http_admission admit_torchserve(const http_call& call, gateway_state& facts) {
   return {*std::move(who), refuse_head(call, route)};
 }
 
-api_call plan_torchserve(const http_call& call, gateway_state& facts) {
-  const auto target = read_torchserve_target(call.target);
+api_call plan_torchserve(const http_call& call, const torchserve_found& found,
+                         gateway_state& facts) {
+  const auto& [target, route] = found;
   if (!target) {
     return refuse(target.error());
   }
-  const auto route = find_torchserve_route(call.listener, *target);
   if (route.is == operation::describe_api || call.method == "OPTIONS") {
     return torchserve_reply(torchserve_openapi(call.listener, facts.config(), has_store(facts)));
   }

@@ -9,13 +9,13 @@
 #include "gateway/request/api_call.hpp"
 #include "gateway/state/refusal.hpp"
 
-#include <string_view>
-
 namespace baton::gateway {
 
-http_admission admit_torchserve(const http_call& call, gateway_state& facts);
-// Requires: admit_torchserve(call) refused nothing.
-api_call plan_torchserve(const http_call& call, gateway_state& facts);
-std::string_view route_name_torchserve(const http_call& call); // the label of /metrics
+// Both require: `found` is find_torchserve(call).
+http_admission admit_torchserve(const http_call& call, const torchserve_found& found,
+                                gateway_state& facts);
+// Requires: admit_torchserve refused nothing.
+api_call plan_torchserve(const http_call& call, const torchserve_found& found,
+                         gateway_state& facts);
 
 } // namespace baton::gateway

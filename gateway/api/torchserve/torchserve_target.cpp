@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace baton::gateway {
 namespace {
@@ -203,6 +204,12 @@ torchserve_route find_torchserve_route(listener_kind listener, const torchserve_
   }
   const bool is_metrics = target.path.size() == 1 && target.path[0] == "metrics";
   return is_metrics ? route_to(is::metrics, "/metrics", reads) : torchserve_route();
+}
+
+torchserve_found find_torchserve(const http_call& call) {
+  auto target = read_torchserve_target(call.target);
+  auto route = target ? find_torchserve_route(call.listener, *target) : torchserve_route{};
+  return {std::move(target), std::move(route)};
 }
 
 } // namespace baton::gateway

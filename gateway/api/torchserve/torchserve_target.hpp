@@ -56,4 +56,11 @@ struct torchserve_route {
 // Selects the operation for a target at this listener.
 torchserve_route find_torchserve_route(listener_kind listener, const torchserve_target& target);
 
+// The target of a call, or why it has none, and its operation; `none` without a target.
+struct torchserve_found {
+  result<torchserve_target> target;
+  torchserve_route route;
+};
+torchserve_found find_torchserve(const http_call& call);
+
 } // namespace baton::gateway
