@@ -3,6 +3,7 @@
 
 #include "gateway/base/request_id.hpp"
 #include "gateway/http/http_connection.hpp"
+#include "gateway/http/listener.hpp"
 #include "gateway/state/refusal.hpp"
 #include "gateway/state/request_guard.hpp"
 
@@ -11,49 +12,12 @@
 #include <boost/asio/post.hpp>
 #include <spdlog/spdlog.h>
 
-#include <charconv>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace baton::gateway {
 namespace {
-
-struct address_text {
-  std::string host;
-  std::string port;
-};
-
-// "127.0.0.1:8000", "[::1]:8000", "localhost:8000". `param`: its key of the configuration.
-result<address_text> split_address(const char* param, const std::string& text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
-    return fail_param(errc::bad_config, param, "'{}' is not an address: write HOST:PORT", text);
-  }
-  auto host = text.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return address_text{host == "localhost" ? "127.0.0.1" : host, text.substr(colon + 1)};
-}
-
-result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text) {
-  const auto parts = split_address(param, text);
-  if (!parts) {
-    return parts.error();
-  }
-  error_code ec;
-  const auto address = asio::ip::make_address(parts->host, ec);
-  std::uint16_t port = 0;
-  const auto* end = parts->port.data() + parts->port.size();
-  const auto [stop, bad] = std::from_chars(parts->port.data(), end, port);
-  if (ec || bad != std::errc{} || stop != end) {
-    return fail_param(errc::bad_config, param,
-                      "'{}' is not an address: write an IP address, ':' and a port below 65536",
-                      text);
-  }
-  return tcp::endpoint(address, port);
-}
 
 // Refuses a connection beyond the limit, in one write; a full socket loses it.
 void refuse_connection(const gateway_state& facts, listener_kind kind, tcp::socket& socket) {
@@ -71,134 +35,8 @@ void refuse_connection(const gateway_state& facts, listener_kind kind, tcp::sock
   socket.close(ignored);
 }
 
-// One address that the server listens on.
-struct listener {
-  listener_kind kind;
-  const char* param; // its key of the configuration
-  tcp::acceptor acceptor;
-  tcp::endpoint bound;
-  bool is_shared = false;
-
-  listener(asio::io_context& io, listener_kind d, const char* p)
-      : kind(d), param(p), acceptor(asio::make_strand(io)) {}
-  // `shares`: with other processes of this user that share it too. The system spreads the
-  // connections among them (SO_REUSEPORT). A shared address is bound here and listens later.
-  result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool shares);
-  std::string address() const {
-    const auto host = bound.address().to_string();
-    return fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
-  }
-};
-
-result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text, bool shares) {
-  error_code ec;
-  is_shared = shares;
-  acceptor.open(endpoint.protocol(), ec);
-  if (!ec) {
-    const int yes = 1;
-    if (is_shared &&
-        ::setsockopt(acceptor.native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes)) != 0) {
-      return fail_param(errc::io_failed, param, "{}: this system shares no ports", text);
-    }
-    acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-    acceptor.bind(endpoint, ec);
-  }
-  if (!ec && !is_shared) {
-    acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  }
-  if (ec == asio::error::address_in_use) {
-    return fail_param(errc::address_in_use, param, "gateway.{}: {} is in use by another process",
-                      param, text);
-  }
-  if (ec) {
-    return fail_param(errc::io_failed, param, "gateway.{}: cannot listen on {}: {}", param, text,
-                      ec.message());
-  }
-  bound = acceptor.local_endpoint(ec);
-  return {};
-}
-
 // A certificate that expires sooner deserves a remark.
 constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
-
-// One address of the configuration.
-struct listen_address {
-  listener_kind kind;
-  const char* param; // its key of the configuration
-  std::string text;
-  tcp::endpoint endpoint;
-  bool is_shared = false; // by gateways that share `http`
-  bool is_grpc = false;   // grpc_api_server listens there
-};
-
-// Other machines may reach it only if keys are needed, or the configuration allows it without.
-result<void> check_reach(const listen_address& at, const gateway_config& config) {
-  if (at.endpoint.address().is_loopback() || config.keys || config.allow_unauthenticated) {
-    return {};
-  }
-  return fail_param(errc::bad_config, at.param,
-                    "gateway.{} = '{}' can be reached from other machines, and there are no "
-                    "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
-                    "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
-                    "true if anyone who reaches it may use it",
-                    at.param, at.text);
-}
-
-// The addresses to listen on, `http` first. Errors: bad_config.
-result<std::vector<listen_address>> read_addresses(const gateway_config& config) {
-  const auto& ts = config.torchserve;
-  const auto& g = config.grpc;
-  const bool shares = config.shares_http;
-  std::vector<listen_address> all{
-      {listener_kind::clients, "http", config.http, {}, shares},
-      {listener_kind::admin, "admin", config.admin, {}},
-      {listener_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
-      {listener_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
-      {listener_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}},
-      {listener_kind::clients, "kserve_grpc", g.kserve, {}, shares, /*is_grpc=*/true},
-      {listener_kind::torchserve_inference,
-       "torchserve_grpc_inference",
-       g.torchserve_inference,
-       {},
-       shares,
-       /*is_grpc=*/true},
-      {listener_kind::torchserve_management,
-       "torchserve_grpc_management",
-       g.torchserve_management,
-       {},
-       shares,
-       /*is_grpc=*/true}};
-  std::erase_if(all, [](const listen_address& p) {
-    return p.text.empty() && (p.is_grpc || p.kind != listener_kind::clients);
-  });
-  for (auto& at : all) {
-    const auto endpoint = parse_endpoint(at.param, at.text);
-    if (!endpoint) {
-      return endpoint.error();
-    }
-    at.endpoint = *endpoint;
-    if (at.kind == listener_kind::admin && !endpoint->address().is_loopback()) {
-      return fail_param(errc::bad_config, at.param,
-                        "gateway.admin = '{}' is not a loopback address: it asks for no key",
-                        at.text);
-    }
-    if (auto ok = check_reach(at, config); !ok) {
-      return ok.error();
-    }
-    for (const auto& other : all) {
-      if (&other == &at) {
-        break;
-      }
-      if (endpoint->port() != 0 && other.endpoint == *endpoint) {
-        return fail_param(errc::bad_config, at.param,
-                          "gateway.{} and gateway.{} are both '{}': each needs an address of its "
-                          "own",
-                          other.param, at.param, at.text);
-      }
-    }
-  }
-  return all;
-}
 
 } // namespace
 
@@ -236,7 +74,7 @@ result<void> http_server::wall::bind() {
       continue;
     }
     listeners.push_back(std::make_unique<listener>(core.io, at.kind, at.param));
-    if (auto ok = listeners.back()->bind(at.endpoint, at.text, at.is_shared); !ok) {
+    if (auto ok = listeners.back()->bind(at, at.is_shared); !ok) {
       return ok;
     }
   }
@@ -322,7 +160,7 @@ result<void> http_server::check_free(const gateway_config& config) {
   }
   asio::io_context io;
   for (const auto& at : *where) {
-    if (auto ok = listener(io, at.kind, at.param).bind(at.endpoint, at.text, false); !ok) {
+    if (auto ok = listener(io, at.kind, at.param).bind(at, false); !ok) {
       return ok;
     }
   }
