@@ -295,11 +295,11 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
   if (method.shape == grpc_shape::unary) {
     return plan_infer(received, kserve_route::infer, codec, facts);
   }
-  const grpc_inferred about{received.model,
-                            received.version,
-                            grpc_text(received.id.substr(0, kserve_id_bytes_max)),
-                            std::nullopt,
-                            {}};
+  const grpc_inferred about{.model = received.model,
+                            .version = received.version,
+                            .id = grpc_text(received.id.substr(0, kserve_id_bytes_max)),
+                            .is_final = std::nullopt,
+                            .outputs = {}};
   auto plan = plan_infer(received, kserve_route::stream_infer, codec, facts);
   if (auto* e = std::get_if<error>(&plan)) { // the other requests of the stream continue
     return grpc_stream_error{codec.stream_response(about, grpc_text(kserve_message(*e))),

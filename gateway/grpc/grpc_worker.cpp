@@ -60,7 +60,11 @@ public:
       reply.is_final = is_last;
       out.push_back(codec_.stream_response(reply, {}));
     } else if (shape_.has_empty_end) {
-      grpc_inferred end{shape_.model, shape_.version, shape_.id, true, {}};
+      grpc_inferred end{.model = shape_.model,
+                        .version = shape_.version,
+                        .id = shape_.id,
+                        .is_final = true,
+                        .outputs = {}};
       out.push_back(codec_.stream_response(end, {}));
     }
     has_ended_ = is_last;
@@ -68,7 +72,11 @@ public:
   }
   bool has_ended() const noexcept override { return has_ended_; }
   std::optional<std::string> failure(const error& e) const override {
-    const grpc_inferred about{shape_.model, shape_.version, shape_.id, std::nullopt, {}};
+    const grpc_inferred about{.model = shape_.model,
+                              .version = shape_.version,
+                              .id = shape_.id,
+                              .is_final = std::nullopt,
+                              .outputs = {}};
     return codec_.stream_response(about, grpc_text(kserve_message(e)));
   }
 

@@ -63,8 +63,13 @@ std::span<const route_row> gateway_routes() noexcept {
   using enum route_access;
   constexpr auto row = [](std::string_view path, route_access access, auto handler, route_doc doc,
                           bool is_per_gateway = false) {
-    return route_row{path, method_set::get,       access,        &openai_family, handler,
-                     doc,  body_media::json_only, is_per_gateway};
+    return route_row{.path = path,
+                     .methods = method_set::get,
+                     .access = access,
+                     .family = &openai_family,
+                     .handler = handler,
+                     .doc = doc,
+                     .is_per_gateway = is_per_gateway};
   };
   static constexpr route_row rows[] = {
       row("/", page, serve_page,

@@ -277,11 +277,13 @@ void websocket_session::take(socket_start&& m) {
     return;
   }
   const auto choices = m.call.shape.choices;
-  requests_.emplace(std::move(m.id),
-                    socket_request{*std::move(open), std::move(m.call.shape),
-                                   std::move(m.call.client_names), m.window,
-                                   std::vector<std::uint32_t>(choices, 0),
-                                   std::vector<std::uint32_t>(choices, 0), choices});
+  requests_.emplace(std::move(m.id), socket_request{.open = *std::move(open),
+                                                    .shape = std::move(m.call.shape),
+                                                    .client_names = std::move(m.call.client_names),
+                                                    .window = m.window,
+                                                    .sent = std::vector<std::uint32_t>(choices, 0),
+                                                    .acked = std::vector<std::uint32_t>(choices, 0),
+                                                    .choices_left = choices});
 }
 
 void websocket_session::take(socket_resume&& m) {
@@ -302,9 +304,13 @@ void websocket_session::take(socket_resume&& m) {
     had.push_back(point.index);
   }
   const auto choices = shape.choices;
-  requests_.emplace(
-      std::move(m.id),
-      socket_request{*std::move(open), std::move(shape), {}, m.window, had, had, choices});
+  requests_.emplace(std::move(m.id), socket_request{.open = *std::move(open),
+                                                    .shape = std::move(shape),
+                                                    .client_names = {},
+                                                    .window = m.window,
+                                                    .sent = had,
+                                                    .acked = had,
+                                                    .choices_left = choices});
 }
 
 void websocket_session::take(const socket_cancel& m) {

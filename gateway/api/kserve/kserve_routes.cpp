@@ -304,7 +304,13 @@ std::span<const route_row> kserve_routes() noexcept {
   using enum route_access;
   constexpr auto row = [](std::string_view path, method_set methods, auto handler, route_doc doc,
                           route_access access = user, body_media takes = body_media::json_only) {
-    return route_row{path, methods, access, &kserve_family, handler, doc, takes};
+    return route_row{.path = path,
+                     .methods = methods,
+                     .access = access,
+                     .family = &kserve_family,
+                     .handler = handler,
+                     .doc = doc,
+                     .takes = takes};
   };
   constexpr auto tensors = body_media::json_and_bytes;
   constexpr auto infer = model_infer<kserve_route::infer>;

@@ -197,10 +197,18 @@ std::string kserve_worker_events::failure_tail(const error& e) const {
 }
 
 grpc_inferred grpc_response_of(const kserve_worker_shape& shape, inferred piece) {
-  grpc_inferred reply{shape.model, shape.version, shape.id, std::nullopt, {}};
+  grpc_inferred reply{.model = shape.model,
+                      .version = shape.version,
+                      .id = shape.id,
+                      .is_final = std::nullopt,
+                      .outputs = {}};
   for (auto& t : piece.outputs) {
-    reply.outputs.push_back(
-        {std::move(t.name), std::move(t.datatype), std::move(t.shape), {}, std::move(t.data), {}});
+    reply.outputs.push_back({.name = std::move(t.name),
+                             .datatype = std::move(t.datatype),
+                             .shape = std::move(t.shape),
+                             .parameters = {},
+                             .bytes = std::move(t.data),
+                             .contents = {}});
   }
   if (!piece.parameters.empty()) {
     const auto all = parse_body(piece.parameters, parameters_depth_max);

@@ -41,7 +41,12 @@ std::optional<std::string> form_decoded(std::string_view text) {
 torchserve_route route_to(is what, std::string_view name, std::string_view methods,
                           std::string model = {}, std::optional<std::string> version = {},
                           std::string suffix = {}) {
-  return {what, name, methods, std::move(model), std::move(suffix), std::move(version)};
+  return {.is = what,
+          .name = name,
+          .methods = methods,
+          .model = std::move(model),
+          .suffix = std::move(suffix),
+          .version = std::move(version)};
 }
 
 torchserve_route prediction(const std::vector<std::string>& path) {
