@@ -24,10 +24,10 @@ token_detail detail_of(const text::tokenizer& vocabulary, const sample& s) {
 }
 
 std::vector<token_id> ids_of(std::span<const sample> samples) {
-  std::vector<token_id> ids;
+  std::vector<token_id> out;
   for (const auto& s : samples)
-    ids.push_back(s.token);
-  return ids;
+    out.push_back(s.token);
+  return out;
 }
 
 // Moves the tokens that the text covers from the held-back ones to the transcript.

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-stored_model archive(std::string version, std::uint32_t workers, std::string name = "m") {
+stored_model stored_archive(std::string version, std::uint32_t workers, std::string name = "m") {
   stored_model out;
   out.name = std::move(name);
   auto& v = out.version;
@@ -59,8 +59,8 @@ struct enlisted_fixture {
     return out;
   }
   void register_model(std::string version, std::uint32_t workers, bool waits = true) {
-    registry.register_model(gateway_id, order("", waits), archive(std::move(version), workers),
-                            now);
+    registry.register_model(gateway_id, order("", waits),
+                            stored_archive(std::move(version), workers), now);
   }
   void scale(std::uint32_t least, std::uint32_t most, bool waits = true) {
     auto o = order("", waits);
@@ -145,7 +145,7 @@ TEST_CASE("a model that nodes.toml loads at start stays when it fails, and may b
   enlisted_fixture f;
   change_model at_start;
   at_start.model = "m";
-  f.registry.register_model({}, at_start, archive("1.0", 1), f.now);
+  f.registry.register_model({}, at_start, stored_archive("1.0", 1), f.now);
   CHECK_FALSE(f.is_answered());
   f.registry.on_end(f.only().workers.front().process, "no weights", f.now);
   CHECK(f.only().state == model_state::unavailable);
@@ -160,8 +160,8 @@ TEST_CASE("a version is registered once, and names are unique") {
   (void)f.answer();
   f.register_model("1.0", 1);
   CHECK(f.answer().failure->message == "Model version 1.0 is already registered for model m");
-  f.registry.register_model(f.gateway_id, f.order("", true, "fixed"), archive("1.0", 1, "fixed"),
-                            f.now);
+  f.registry.register_model(f.gateway_id, f.order("", true, "fixed"),
+                            stored_archive("1.0", 1, "fixed"), f.now);
   CHECK(f.answer().failure->code == errc::conflict);
 }
 
@@ -334,7 +334,7 @@ TEST_CASE("of two archives with one name and version the second is ignored") {
   order.request = 0; // of load_models
   order.archive = "again.mar";
   order.model = "";
-  auto second = archive("1.0", 1);
+  auto second = stored_archive("1.0", 1);
   second.version.archive = "again.mar";
   f.registry.register_model({}, order, second, f.now);
   bool is_shown = false;
