@@ -10,9 +10,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Dev CACHE STRING "Dev or Release" FORCE)
 endif()
 
+# Every preset and clone finds the objects of the others in the compiler cache, whose paths are relative to the build
+# folder: ../../gateway, generated/schema. Each build folder has its own generated files, of the same names.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(BATON_LAUNCHER env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${BATON_LAUNCHER})
 endif()
 find_program(MOLD mold)
 if(MOLD)
@@ -36,27 +39,86 @@ if(BATON_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 endif()
 
-# Unity builds: the compiler reads several files of a target as one, and their includes once. The whole tree takes
-# little more than half of the processor time (docs/decisions/0057-unity-builds.md has numbers). The costs: an edit of
-# one file compiles its whole unit. Two files of a target cannot define the same name, even in unnamed namespaces. A
-# missing #include goes unnoticed if the file before has it. The preset `fuzz` builds without units to find these.
-# CMake leaves files with compile options of their own alone.
-set(BATON_UNITY ON CACHE BOOL "compile the files of a target together, BATON_UNITY_FILES at a time")
-set(BATON_UNITY_FILES 8) # at a time
+# Units: the compiler reads several files of a target as one, and their includes once (decision 0057 has numbers). The
+# costs: an edit of one file compiles its whole unit. Two files of a target cannot define the same name, even in unnamed
+# namespaces. A missing #include goes unnoticed if the file before has it. The preset `fuzz` builds without units to find
+# these. Files with properties of their own and generated files are compiled alone.
+#
+# CMake's own UNITY_BUILD does not serve here. Its units have absolute paths, so another clone finds no object without
+# preprocessing. It counts files, and a file may have 20 lines or 500.
+set(BATON_UNITY ON CACHE BOOL "compile the files of a target together, about BATON_UNITY_KIB of them at a time")
+set(BATON_UNITY_KIB 148) # at a time; a unit then needs up to 2 GB of memory
 
 function(baton_unity name)
-  get_target_property(sources ${name} SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cpp$")
-  list(LENGTH sources count)
-  if(BATON_UNITY AND count GREATER 1)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${BATON_UNITY_FILES})
-    # GCC takes a .cpp that is included for a header, and warns of classes there that hold what has no linkage.
-    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+  if(BATON_UNITY)
+    # At the end of the folder, when all properties of its files are set.
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL baton_replace_by_units [[${name}]])")
   endif()
 endfunction()
 
-# __FILE__ without the place of the tree: the units name their files from the root, and one compiler cache is for all clones.
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+# Sizes count in blocks of 4 KiB: a small edit seldom moves a file to another unit.
+function(baton_blocks out path)
+  file(SIZE "${path}" bytes)
+  math(EXPR blocks "(${bytes} + 4095) / 4096")
+  set(${out} ${blocks} PARENT_SCOPE)
+endfunction()
+
+function(baton_replace_by_units name)
+  get_target_property(sources ${name} SOURCES)
+  set(others "")
+  set(files "")
+  set(blocks_all 0)
+  foreach(source ${sources})
+    set(is_alone FALSE)
+    foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_UNITY_BUILD_INCLUSION)
+      get_source_file_property(value "${source}" ${property})
+      if(value)
+        set(is_alone TRUE)
+      endif()
+    endforeach()
+    get_filename_component(path "${source}" ABSOLUTE)
+    cmake_path(IS_PREFIX CMAKE_BINARY_DIR "${path}" is_generated)
+    if(is_alone OR is_generated OR NOT path MATCHES "\\.cpp$")
+      list(APPEND others "${source}")
+    else()
+      list(APPEND files "${path}")
+      baton_blocks(blocks "${path}")
+      math(EXPR blocks_all "${blocks_all} + ${blocks}")
+    endif()
+  endforeach()
+  list(LENGTH files count)
+  if(count LESS 2)
+    return()
+  endif()
+
+  # Units of about equal size: with 160 kB of files two of 80, not one of 150 and one of 10.
+  math(EXPR units "(4 * ${blocks_all} + ${BATON_UNITY_KIB} - 1) / ${BATON_UNITY_KIB}")
+  set(number 1)
+  set(blocks_done 0)
+  set(text "")
+  foreach(path ${files})
+    file(RELATIVE_PATH from_root "${CMAKE_SOURCE_DIR}" "${path}")
+    string(APPEND text "#include \"${from_root}\"\n")
+    baton_blocks(blocks "${path}")
+    math(EXPR blocks_done "${blocks_done} + ${blocks}")
+    math(EXPR bound "${blocks_all} * ${number} / ${units}")
+    if(blocks_done GREATER_EQUAL bound)
+      set(unit "${CMAKE_BINARY_DIR}/generated/units/${name}_${number}.cpp")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY) # leaves an equal file as it is
+      list(APPEND others "${unit}")
+      set(text "")
+      math(EXPR number "${number} + 1")
+    endif()
+  endforeach()
+  set_property(TARGET ${name} PROPERTY SOURCES ${others})
+  # GCC takes a .cpp that is included for a header, and warns of classes there that hold what has no linkage.
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+endfunction()
+
+# __FILE__ and debug information name files from the root: an object of the compiler cache fits each clone and preset.
+# The compiler sees absolute paths, or relative ones behind ccache. A debugger finds the sources if it starts in the root.
+cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY "${CMAKE_BINARY_DIR}" OUTPUT_VARIABLE root_from_build)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=;-ffile-prefix-map=${root_from_build}/=;-ffile-prefix-map=${CMAKE_BINARY_DIR}=.>")
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -1,9 +1,6 @@
 # Sourced by ./up and ./check: installs what is missing, builds, fetches the default model. Says each phase once.
 # Nothing is done twice: a machine that has everything passes through in a fraction of a second.
 
-# One compiler cache for all clones of this tree.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
