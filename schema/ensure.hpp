@@ -2,7 +2,7 @@
 // build. Input, peers, files and time are never checked with it: their failures are error values.
 #pragma once
 
-#include <fmt/core.h>
+#include "schema/format.hpp"
 
 #include <string>
 
