@@ -129,6 +129,7 @@ TOOLS = {
     "examples/websocket_chat.py": run_by("tests/system/cluster/models/test_answers.py"),
     "schema/generate_codec.py": says(["{tmp}", "schema/api.fbs", "schema/wire.fbs"], 0, ""),
     "scripts/cli_pages.py": is_imported,
+    "scripts/compile_times": usage("bash"),
     "scripts/setup.sh": defines("build", "fetch_model", "install_packages"),
     "scripts/setup_gpu.sh": defines("build_kernels", "fetch_torch"),
     "sdk/python/baton_worker/__main__.py": run_by("tests/system/cluster/workers/test_workers.py", 'module="baton_worker"'),
