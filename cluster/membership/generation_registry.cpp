@@ -41,6 +41,9 @@ result<void> check_generations(const generations& now) {
     return {};
   };
   auto ok = check(now.serving);
+  if (ok && now.coming && now.coming->number <= now.serving.number)
+    return fail(errc::invalid_value, "generation {} cannot follow generation {}",
+                now.coming->number, now.serving.number);
   return ok && now.coming ? check(*now.coming) : ok;
 }
 

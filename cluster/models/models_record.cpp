@@ -27,15 +27,19 @@ nlohmann::json json_of(const recorded_model& n) {
           {"notes", n.notes}};
 }
 
-// Throws json::exception if the value is malformed.
-recorded_model model_from(const nlohmann::json& from) {
+// Nothing if a state is unknown. Throws json::exception if the value is malformed.
+std::optional<recorded_model> model_from(const nlohmann::json& from) {
+  const auto state = from.at("state").get<int>();
+  if (state < static_cast<int>(model_state::loading) ||
+      state > static_cast<int>(model_state::unavailable))
+    return std::nullopt;
   recorded_model n;
   n.digest = from.at("digest").get<std::uint64_t>();
   auto& m = n.model;
   m.name = from.at("name").get<std::string>();
   m.version = from.at("version").get<std::string>();
   m.revision = from.at("revision").get<std::uint64_t>();
-  m.state = static_cast<model_state>(from.at("state").get<int>());
+  m.state = static_cast<model_state>(state);
   m.reason = from.at("reason").get<std::string>();
   m.config = from.at("config").get<std::string>();
   m.archive = from.at("archive").get<std::string>();
@@ -81,8 +85,12 @@ std::optional<recorded_models> read_recorded_models(const cluster_config& config
       out.rejected.push_back(
           {one.at("name").get<std::string>(), one.at("archive").get<std::string>(),
            one.at("why").get<std::string>(), one.at("revision").get<std::uint64_t>()});
-    for (const auto& one : saved.at("models"))
-      out.all.push_back(model_from(one));
+    for (const auto& one : saved.at("models")) {
+      auto model = model_from(one);
+      if (!model)
+        return std::nullopt;
+      out.all.push_back(*std::move(model));
+    }
     std::erase_if(out.all, [&](const recorded_model& n) {
       return n.model.archive.empty() ? !config.repository : !config.store;
     });

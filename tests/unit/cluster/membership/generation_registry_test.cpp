@@ -122,6 +122,7 @@ TEST_CASE("generations of a peer or a file are checked before they are used") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == errc::invalid_value);
   }
+  CHECK_FALSE(check_generations(generations{{3, 2, {}}, generation{3, 1, {"c"}}}));
   CHECK_FALSE(check_generations(recorded_generations{{{3, 2, {}}, std::nullopt}, 2}));
   CHECK_FALSE(check_generations(recorded_generations{{{3, 2, {}}, std::nullopt}, UINT32_MAX}));
 }

@@ -1,6 +1,7 @@
 // The configuration of a worker model that another process names.
 #include "cluster/models/models_record.hpp"
 #include "cluster/plan/worker_slots.hpp"
+#include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -38,4 +39,20 @@ TEST_CASE("a served model whose configuration this process lacks or cannot read 
     CHECK_FALSE(find_worker(config, *all, process_ids::worker(0)));
   }
   CHECK_FALSE(find_worker(config, {}, process_ids::worker(0)));
+}
+
+TEST_CASE("a record with a state that this build does not know counts as none") {
+  const baton::testing::scratch_directory scratch;
+  const auto dir = run_dir::open(scratch / "run");
+  REQUIRE(dir);
+  cluster_config config;
+  config.repository.emplace();
+  recorded_models now;
+  now.all.push_back({one_served(true, "").all[0], 7, {}});
+  now.all[0].model.archive.clear();
+  REQUIRE(record_models(*dir, now));
+  CHECK(read_recorded_models(config, *dir));
+  now.all[0].model.state = static_cast<model_state>(9);
+  REQUIRE(record_models(*dir, now));
+  CHECK_FALSE(read_recorded_models(config, *dir));
 }
