@@ -2,6 +2,7 @@
 epoch now and then, and serves again by itself.
 
 The engine is a library on a device of plain loops (tests/support/plain_device.cpp), which fails while a file exists."""
+import contextlib
 import os
 import subprocess
 import threading
@@ -26,13 +27,25 @@ def tiny(tmp_path_factory):
     return path
 
 
+def files_of(pid):
+    """What its file descriptors are open on."""
+    names = []
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            names.append(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return names
+
+
 def held(pid):
     """A process's system resources: open files, and mappings of files and shared memory. The allocator's own mappings vary.
-    The least of a second: a process also opens files for a moment."""
+    The least of a second: a process also opens files for a moment. Its watch of the other rank, a pidfd, comes and goes with each try."""
     samples = []
     for _ in range(20):
+        files = files_of(pid)
+        watches = files.count("anon_inode:[pidfd]")
+        assert watches <= 2, files
         with open(f"/proc/{pid}/maps") as maps:
-            samples.append((len(os.listdir(f"/proc/{pid}/fd")), sum("/" in line for line in maps)))
+            samples.append((len(files) - watches, sum("/" in line for line in maps)))
         time.sleep(0.05)
     return min(samples)
 
