@@ -33,12 +33,11 @@ void note_signal(int number) {
 int read_character(EditLine*, wchar_t* to) {
   std::mbstate_t state{};
   for (;;) {
+    if (interrupt_flag != 0 || end_flag != 0) // before what was typed after it
+      return 0;
     pollfd in{STDIN_FILENO, POLLIN, 0};
-    if (poll(&in, 1, signal_look_ms) <= 0) {
-      if (interrupt_flag != 0 || end_flag != 0)
-        return 0;
+    if (poll(&in, 1, signal_look_ms) <= 0)
       continue;
-    }
     char byte = 0;
     const auto count = ::read(STDIN_FILENO, &byte, 1);
     if (count <= 0)

@@ -8,13 +8,37 @@ import select
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 import urllib.request
 
 import pytest
 from harness import CLUSTER, MODEL, ROOT, free_port
 
+IUTF8 = 0o40000  # of c_iflag (asm-generic/termbits.h); Python has no name for it
 NAME = "SmolLM2-135M-Instruct.Q4_1"
+OWN = "SmolLM2-135M-In-3b016f44"  # the cluster of this model: others may run on this machine
+
+
+@contextlib.contextmanager
+def started(home, *words):
+    """The command beside the test; it has ended afterwards, whatever happens."""
+    with subprocess.Popen([CLUSTER, *map(str, words)], env=home, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def terminal(home, *words):
+    t = Terminal(home, *words)
+    try:
+        yield t
+    finally:
+        if not t.has_ended:
+            os.kill(t.pid, signal.SIGKILL)
+            os.waitpid(t.pid, 0)
 
 
 @pytest.fixture
@@ -23,7 +47,7 @@ def home(tmp_path):
     with tempfile.TemporaryDirectory(prefix="baton-") as runtime:  # a short path, as sockets need
         where = {**os.environ, "XDG_RUNTIME_DIR": runtime, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
         yield where
-        command(where, "down", "--patience", "1")
+        command(where, "down", OWN, "--patience", "1")
 
 
 def command(home, *words, **more):
@@ -38,7 +62,11 @@ class Terminal:
         if self.pid == 0:
             os.chdir(ROOT)
             os.execve(CLUSTER, [str(CLUSTER), *map(str, words)], {**home, "TERM": "xterm"})
+        modes = termios.tcgetattr(self.master)
+        modes[0] |= IUTF8  # as terminals set it: a character is erased whole
+        termios.tcsetattr(self.master, termios.TCSANOW, modes)
         self.shown = ""
+        self.has_ended = False
 
     def until(self, pattern, seconds=60):
         """Reads until the pattern is in what was shown since the last call, and returns that."""
@@ -65,9 +93,9 @@ class Terminal:
                     os.read(self.master, 65536)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
+                self.has_ended = True
                 os.close(self.master)
                 return os.waitstatus_to_exitcode(status)
-        os.kill(self.pid, signal.SIGKILL)
         raise AssertionError("it does not end")
 
 
@@ -75,65 +103,65 @@ def test_a_question_to_a_file_is_answered_and_nothing_is_left(home, tmp_path):
     done = command(home, "run", MODEL, "Name the capital of France.", "--temperature", "0", "--max-tokens", "12")
     assert done.returncode == 0 and "Paris" in done.stdout and done.stdout.count("\n") == 1, done
     assert "/v1" in done.stderr
-    assert command(home, "status").returncode != 0
-    assert command(home, "ps").stdout.splitlines()[1:] == []
+    assert command(home, "status", OWN).returncode != 0
+    assert OWN not in command(home, "ps").stdout
 
 
 def test_a_conversation_in_a_terminal(home):
-    t = Terminal(home, "run", MODEL, "--temperature", "0", "--max-tokens", "400")
-    t.until("> ")
-    saved = f"{home['HOME']}/saved.json"
+    with terminal(home, "run", MODEL, "--temperature", "0", "--max-tokens", "400") as t:
+        t.until("> ")
+        saved = f"{home['HOME']}/saved.json"
 
-    def messages():
-        t.type(f"/save {saved}\r")
-        t.until("messages are in")
-        with open(saved) as file:
-            return json.load(file)
+        def messages():
+            t.type(f"/save {saved}\r")
+            t.until("messages are in")
+            with open(saved) as file:
+                return json.load(file)
 
-    for question in ("Hello, my name is Ada.", "What is my name?"):
-        t.type(question + "\r")
-        t.until(r"tokens/s\)[\s\S]*> ")
-    kept = messages()
-    assert kept["model"] == NAME and [m["role"] for m in kept["messages"]] == ["user", "assistant"] * 2
-    assert kept["messages"][2]["content"] == "What is my name?"
-    t.type("/clear\r")
-    t.until("forgotten[\\s\\S]*> ")
-    t.type("/sve\r")
-    t.until("did you mean /save[\\s\\S]*> ")
-    t.type("/set max_tokens 3\r")
-    t.until("max_tokens is 3[\\s\\S]*> ")
-    t.type('"""one\rtwo"""\r')
-    t.until(r"cut after 3 tokens[\s\S]*> ")
-    t.type("Grüße ü\x7f\x7f!\r")  # edited: two backspaces
-    t.until(r"cut after 3 tokens[\s\S]*> ")
-    t.type("/set max_tokens 5000\r")
-    t.until("max_tokens is 5000[\\s\\S]*> ")
-    t.type("Write a very long story about a fox.\r")
-    t.until("the ")
-    t.type("\x03")  # ^C
-    t.until(r"\(stopped\)[\s\S]*> ")
-    t.type("half a line\x03")
-    t.until("> ")
-    kept = messages()["messages"]
-    assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["one\ntwo", "Grüße!"]
-    listed = json.loads(command(home, "ps", "--json").stdout)
-    assert [(c["models"], c["phase"]) for c in listed] == [([NAME], "ready")]
-    second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the one that runs
-    assert second.returncode == 0 and f"{NAME} (cluster SmolLM2-" in second.stderr, second
-    t.type("/exit\r")
-    assert t.end() == 0
-    assert command(home, "status").returncode != 0
+        for question in ("Hello, my name is Ada.", "What is my name?"):
+            t.type(question + "\r")
+            t.until(r"tokens/s\)[\s\S]*> ")
+        kept = messages()
+        assert kept["model"] == NAME and [m["role"] for m in kept["messages"]] == ["user", "assistant"] * 2
+        assert kept["messages"][2]["content"] == "What is my name?"
+        t.type("/clear\r")
+        t.until("forgotten[\\s\\S]*> ")
+        t.type("/sve\r")
+        t.until("did you mean /save[\\s\\S]*> ")
+        t.type("/set max_tokens 3\r")
+        t.until("max_tokens is 3[\\s\\S]*> ")
+        t.type('"""one\rtwo"""\r')
+        t.until(r"cut after 3 tokens[\s\S]*> ")
+        t.type("Grüße ü\x7f\x7f!\r")  # edited: two backspaces
+        t.until(r"cut after 3 tokens[\s\S]*> ")
+        t.type("/set max_tokens 5000\r")
+        t.until("max_tokens is 5000[\\s\\S]*> ")
+        t.type("Write a very long story about a fox.\r")
+        t.until("the ")
+        t.type("\x03")  # ^C
+        t.until(r"\(stopped\)[\s\S]*> ")
+        t.type("half a line\x03")
+        t.until("> ")
+        kept = messages()["messages"]
+        assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["one\ntwo", "Grüße!"]
+        listed = [c for c in json.loads(command(home, "ps", "--json").stdout) if c["name"] == OWN]
+        assert [(c["models"], c["phase"]) for c in listed] == [([NAME], "ready")]
+        second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the one that runs
+        assert second.returncode == 0 and f"{NAME} (cluster SmolLM2-" in second.stderr, second
+        t.type("/exit\r")
+        assert t.end() == 0
+    assert command(home, "status", OWN).returncode != 0
     with open(f"{home['XDG_STATE_HOME']}/baton/chat_history") as file:
         assert "What\\040is\\040my\\040name?" in file.read()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_conversation_and_the_cluster(home, number):
-    t = Terminal(home, "run", MODEL)
-    t.until("> ")
-    os.kill(t.pid, number)
-    assert t.end() == 0
-    assert command(home, "status").returncode != 0
+    with terminal(home, "run", MODEL) as t:
+        t.until("> ")
+        os.kill(t.pid, number)
+        assert t.end() == 0
+    assert command(home, "status", OWN).returncode != 0
 
 
 def test_lines_of_a_pipe_are_questions(home):
@@ -145,7 +173,7 @@ def test_serve_and_up_serve_a_model_alone(home):
     for words in (["run", MODEL, "--serve", "--port", (port := free_port())], ["up", MODEL]):
         if words[0] == "up":
             port = 8000
-        with subprocess.Popen([CLUSTER, *map(str, words)], env=home, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
+        with started(home, *words) as served:
             shown = []
             for line in served.stdout:
                 shown.append(line)
@@ -156,23 +184,23 @@ def test_serve_and_up_serve_a_model_alone(home):
             assert shown[-1].startswith("ready:"), shown
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
                 assert json.load(answer)["data"][0]["id"] == NAME
-            logs = command(home, "logs", "-n", "3")
+            logs = command(home, "logs", "--cluster", OWN, "-n", "3")
             assert {line.split("|")[0].strip() for line in logs.stdout.splitlines()} >= {"gateway", "head"}, logs
-            one = command(home, "logs", "gateway")
+            one = command(home, "logs", "--cluster", OWN, "gateway")
             assert one.stdout and "|" not in one.stdout.split(" ")[0]
-            assert "it has" in command(home, "logs", "gatewya").stderr
+            assert "it has" in command(home, "logs", "--cluster", OWN, "gatewya").stderr
             served.send_signal(signal.SIGINT)
             assert served.wait(30) == 0
 
 
 def test_logs_follow(home):
-    with subprocess.Popen([CLUSTER, "run", MODEL, "--serve", "--port", str(free_port())], env=home, cwd=ROOT, stdout=subprocess.PIPE, text=True) as served:
+    with started(home, "run", MODEL, "--serve", "--port", free_port()) as served:
         for line in served.stdout:
             if line.startswith("ready:"):
                 break
-        with subprocess.Popen([CLUSTER, "logs", "-f", "gateway", "-n", "0"], env=home, cwd=ROOT, stdout=subprocess.PIPE, text=True) as logs:
+        with started(home, "logs", "-f", "gateway", "-n", "0", "--cluster", OWN) as logs:
             time.sleep(0.5)
-            gateway = next(p["pid"] for p in json.loads(command(home, "status", "--json").stdout)["processes"] if p["name"] == "gateway")
+            gateway = next(p["pid"] for p in json.loads(command(home, "status", OWN, "--json").stdout)["processes"] if p["name"] == "gateway")
             os.kill(gateway, signal.SIGKILL)
             assert logs.stdout.readline()  # of the next gateway
             logs.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ def tiny(tmp_path_factory):
 
 
 def files_of(pid):
-    """What its file descriptors are open on."""
+    """The targets of its file descriptors."""
     names = []
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
