@@ -293,6 +293,15 @@ void read_calls_of(field_reader& message, const std::string& path, const request
   }
 }
 
+void add_calls(std::string& all, std::string_view more) {
+  if (all.empty()) {
+    all = more;
+    return;
+  }
+  all.back() = ','; // replaces the bracket
+  all += more.substr(1);
+}
+
 result<void> settle_calls(openai_generate& call, call_format format) {
   if (!call.tools) {
     return {};

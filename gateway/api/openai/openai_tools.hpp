@@ -18,6 +18,10 @@ std::optional<asked_tools> read_tools(field_reader& fields, std::string_view sou
 void read_calls_of(field_reader& message, const std::string& path, const request_limits& limits,
                    chat_message& out);
 
+// Appends calls to earlier ones of the same message. Both are texts of JSON arrays of at least one
+// call; `all` may also be empty.
+void add_calls(std::string& all, std::string_view more);
+
 // Sets how to parse a model's answer with this format. Adds a grammar if the request demands more
 // than a model guarantees: a required call, arguments that satisfy their schema, a single call.
 // Errors: unsupported_parameter, invalid_value (param "tools"): the schema cannot be enforced.

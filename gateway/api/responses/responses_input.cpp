@@ -1,6 +1,7 @@
 #include "gateway/api/responses/responses_input.hpp"
 
 #include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/request/translated_fields.hpp"
 
 #include <algorithm>
 #include <array>
@@ -127,19 +128,7 @@ void append(chat_prompt& chat, chat_message next) {
     chat.push_back(std::move(next));
     return;
   }
-  auto& calls = chat.back().tool_calls;
-  if (calls.empty()) {
-    calls = std::move(next.tool_calls);
-  } else {
-    calls.back() = ','; // replaces the bracket
-    calls += std::string_view(next.tool_calls).substr(1);
-  }
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
+  add_calls(chat.back().tool_calls, next.tool_calls);
 }
 
 } // namespace
@@ -182,7 +171,7 @@ chat_prompt read_input(field_reader& fields, const request_limits& limits) {
 }
 
 error in_response_names(error e) {
-  static constexpr std::pair<std::string_view, std::string_view> renames[] = {
+  static constexpr path_rename renames[] = {
       {"tool_calls[0].function.", ""},
       {"tool_calls[0].id", "call_id"},
       {"tool_calls[0].", ""},
@@ -193,11 +182,7 @@ error in_response_names(error e) {
       {"structured_outputs", "text.format"},
       {"messages", "input"},
   };
-  for (const auto& [chats, here] : renames) {
-    replace_all(e.message, chats, here);
-    replace_all(e.param, chats, here);
-  }
-  return e;
+  return with_renamed_paths(renames, std::move(e));
 }
 
 } // namespace baton::gateway

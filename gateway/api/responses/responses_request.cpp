@@ -6,6 +6,7 @@
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/model_defaults.hpp"
+#include "gateway/request/translated_fields.hpp"
 
 #include <charconv>
 #include <limits>
@@ -104,21 +105,6 @@ private:
                         std::numeric_limits<std::int32_t>::max()));
   }
 
-  // Reads fields with the reader of another API, after renaming them for it.
-  template <class Read>
-  void translated(const ordered& chat_fields, Read read) {
-    const auto source = json_text(chat_fields);
-    const auto parsed = json::parse(source, nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_object()) {
-      return fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
-    }
-    field_reader inner(parsed);
-    read(inner, source);
-    if (auto ok = inner.finish(); !ok) {
-      fields_.refuse(in_response_names(ok.error()));
-    }
-  }
-
   // Nothing if it is not an object or has no string in "type".
   static std::string type_of(const json& value) {
     const auto at = value.is_object() ? value.find("type") : value.end();
@@ -160,9 +146,10 @@ private:
     if (fields_.find("parallel_tool_calls")) {
       chat_fields["parallel_tool_calls"] = source_["parallel_tool_calls"];
     }
-    translated(chat_fields, [&](field_reader& inner, const std::string& source) {
-      out.tools = gateway::read_tools(inner, source, config_.request);
-    });
+    read_translated(fields_, chat_fields, in_response_names,
+                    [&](field_reader& inner, const std::string& source) {
+                      out.tools = gateway::read_tools(inner, source, config_.request);
+                    });
     if (out.tools) {
       out.request.tools = out.tools->text;
     }
@@ -182,10 +169,10 @@ private:
       format.erase("type");
       format = ordered{{"type", "json_schema"}, {"json_schema", std::move(format)}};
     }
-    translated(ordered{{"response_format", std::move(format)}},
-               [&](field_reader& inner, const std::string& source) {
-                 out.request.terms.sampling.constraint = read_constraint(inner, source).is;
-               });
+    read_translated(fields_, ordered{{"response_format", std::move(format)}}, in_response_names,
+                    [&](field_reader& inner, const std::string& source) {
+                      out.request.terms.sampling.constraint = read_constraint(inner, source).is;
+                    });
   }
 
   void read_metadata() {
