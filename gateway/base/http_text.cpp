@@ -80,6 +80,9 @@ void append_head(std::string& out, int status, std::string_view content_type,
   }
   if (!framing.request_id.empty()) {
     fmt::format_to(std::back_inserter(out), "{}: {}\r\n", request_id_header, framing.request_id);
+    if (!framing.id_header.empty()) {
+      fmt::format_to(std::back_inserter(out), "{}: {}\r\n", framing.id_header, framing.request_id);
+    }
   }
   if (!framing.keeps_alive) {
     out += "Connection: close\r\n";
@@ -135,6 +138,15 @@ http_reply error_reply(const error& e, std::chrono::milliseconds retry_after) {
 }
 
 std::string render(const http_reply& reply, const reply_framing& framing) {
+  if (reply.names_request) {
+    auto named = reply;
+    named.names_request = false;
+    named.body.pop_back(); // the closing brace
+    named.body += R"(,"request_id":)";
+    append_json_string(named.body, framing.request_id);
+    named.body += '}';
+    return render(named, framing);
+  }
   std::string out;
   out.reserve(reply.body.size() + 256);
   const bool has_body = reply.status != 204 && reply.status != 304; // RFC 9110, section 6.4.1

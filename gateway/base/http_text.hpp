@@ -21,6 +21,7 @@ struct http_reply {
   std::string content_type = "application/json";
   std::string body;
   header_list headers;
+  bool names_request = false; // `render` adds "request_id" to the body, an object that has members
 };
 
 // 200 with a JSON body.
@@ -40,6 +41,7 @@ struct reply_framing {
   bool keeps_alive = true;
   bool is_head = false; // only the header is sent
   std::string request_id{};
+  std::string_view id_header{}; // a second header with the id, of the route's API; empty: none
 };
 
 std::string render(const http_reply& reply, const reply_framing& framing);

@@ -162,7 +162,7 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
     co_await client.bell_of().wait(ping_interval);
     const bool has_comments = call.event_type == event_stream_type && !call.frames_itself;
     if (has_comments && http_connection::clock::now() - before >= ping_interval) {
-      out += event_comment;
+      out += call.waiting;
     }
   }
   const bool was_cut = open.is_cut();

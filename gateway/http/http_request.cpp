@@ -15,6 +15,8 @@ namespace {
 
 namespace http = boost::beast::http;
 
+constexpr boost::beast::string_view api_key_header = "X-Api-Key";
+
 std::string_view view(boost::beast::string_view s) noexcept {
   return {s.data(), s.size()};
 }
@@ -73,7 +75,8 @@ bool is_for_handlers(http::field name) noexcept {
 std::vector<header_field> headers_of(const http_request::message& m) {
   std::vector<header_field> all;
   for (const auto& field : m) {
-    if (is_for_handlers(field.name())) {
+    if (is_for_handlers(field.name()) &&
+        !boost::beast::iequals(field.name_string(), api_key_header)) {
       all.push_back({std::string(view(field.name_string())), std::string(view(field.value()))});
     }
   }
@@ -170,6 +173,7 @@ http_call http_request::call() const {
   call.content_type = view(m[http::field::content_type]);
   call.content_encoding = view(m[http::field::content_encoding]);
   call.authorization = view(m[http::field::authorization]);
+  call.api_key = view(m[api_key_header]);
   call.last_event_id = view(m["Last-Event-ID"]);
   call.infer_header_length = view(m["Inference-Header-Content-Length"]);
   call.if_none_match = view(m[http::field::if_none_match]);

@@ -245,6 +245,7 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   client_->begin_request(path_of(request.call().target));
   const auto route = http_api::find(request.call());
   client_->route = route.label;
+  client_->framing.id_header = route.row ? route.row->id_header : std::string_view();
   client_->method = known_method(request.call().method);
   auto& reader = request.reader();
   auto admitted = request.admit_head(api_, route);

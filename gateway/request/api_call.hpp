@@ -35,6 +35,7 @@ struct generation_call {
       events{};
   header_list event_headers{};
   std::string_view event_type = event_stream_type;      // other types have no comments
+  std::string_view waiting = event_comment;             // between events, while none comes
   bool frames_itself = false;                           // the events are HTTP chunks already
   std::function<void(const reply_times&)> ended_well{}; // null: nothing to count
   // The style of errors.

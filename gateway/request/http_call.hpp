@@ -40,6 +40,7 @@ struct http_call {
   std::string_view content_type;
   std::string_view content_encoding;
   std::string_view authorization;
+  std::string_view api_key; // X-Api-Key, the key of Anthropic's clients
   std::string_view last_event_id;
   std::string_view infer_header_length; // Inference-Header-Content-Length
   std::string_view if_none_match;

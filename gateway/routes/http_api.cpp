@@ -179,8 +179,11 @@ result<principal> http_api::identify(const http_call& call, const route_row* row
   }
   const bool is_socket = row && row->methods == method_set::socket;
   const auto offered = is_socket ? key_of_offer(call.protocols) : std::string();
-  const auto shown = bearer_key(call.authorization);
-  auto who = authenticator.identify(shown.empty() ? std::string_view(offered) : shown);
+  auto shown = bearer_key(call.authorization);
+  if (shown.empty()) {
+    shown = call.api_key.empty() ? std::string_view(offered) : call.api_key;
+  }
+  auto who = authenticator.identify(shown);
   if (who && access == route_access::admin && who->role != key_role::admin) {
     return fail(errc::forbidden, "'{}' needs the API key of an admin", row->path);
   }
