@@ -1,5 +1,6 @@
 #include "gateway/routes/http_api.hpp"
 
+#include "gateway/api/anthropic/anthropic_routes.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/api/responses/responses_routes.hpp"
@@ -21,8 +22,8 @@ namespace {
 // first row of a path is the one that decides before the body is read.
 std::vector<route_row> all_routes() {
   std::vector<route_row> all;
-  for (const auto rows : {gateway_routes(), openai_routes(), responses_routes(), vllm_routes(),
-                          tgi_routes(), worker_routes(), kserve_routes()}) {
+  for (const auto rows : {gateway_routes(), openai_routes(), responses_routes(), anthropic_routes(),
+                          vllm_routes(), tgi_routes(), worker_routes(), kserve_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   std::stable_partition(all.begin(), all.end(),

@@ -1,5 +1,6 @@
 // The JSON of clients: each API reads the same bytes, as a body for its readers and as a whole
 // request of each of its routes. An accepted request must fit the wire.
+#include "gateway/api/anthropic/anthropic_request.hpp"
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "gateway/api/kserve/kserve_raw.hpp"
 #include "gateway/api/kserve/kserve_request.hpp"
@@ -244,6 +245,11 @@ void take(std::string_view body) {
       check_accepted(call->request, config);
   if (const auto call = parse_vllm_generate(body, config.request); call && *call)
     check_accepted((*call)->request, config);
+  if (auto call = parse_anthropic(body, config.request)) {
+    check_accepted(call->request, config);
+    if (settle_calls(*call, call_format::hermes))
+      check_accepted(call->request, config);
+  }
   if (auto call = parse_response(body, config)) {
     check_accepted(call->call.request, config);
     for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})

@@ -46,7 +46,8 @@ def ask(url, row, headers=None, method=None):
         except InvalidStatus as e:
             return e.response.status_code
     bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1"), "/v1/responses": {"input": "tokens=1"},
-              "/v1/embeddings": {"input": "tokens=1"}, "/": TGI, "/generate": TGI, "/generate_stream": TGI}
+              "/v1/embeddings": {"input": "tokens=1"}, "/": TGI, "/generate": TGI, "/generate_stream": TGI,
+              "/v1/messages": chat("tokens=1", max_tokens=1), "/v1/messages/count_tokens": chat("a")}
     bodies |= {f"/v2/models/fake{v}/{verb}": body for v in ("", "/versions/1") for verb, body in KSERVE.items()}
     verb = method or (row["method"] if row["method"] != "SOCKET" else "GET")
     return httpx.request(verb, url + path, headers=headers, json=bodies.get(path) if verb == "POST" else None).status_code

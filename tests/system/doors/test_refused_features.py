@@ -7,7 +7,7 @@ OPENAIS = ["audio/transcriptions", "audio/speech", "images/generations", "files"
 VLLMS = ["v1/score", "score", "v1/rerank", "rerank", "v2/rerank", "v2/embed", "pooling", "classify", "generative_scoring", "v1/load_lora_adapter",
          "v1/unload_lora_adapter", "sleep", "wake_up", "is_sleeping", "pause", "resume", "is_paused", "reset_prefix_cache", "reset_mm_cache",
          "reset_encoder_cache", "start_profile", "stop_profile", "invocations", "collective_rpc", "server_info", "tokenizer_info", "scale_elastic_ep",
-         "is_scaling_elastic_ep", "abort_requests", "fault_tolerance/apply", "v1/messages", "v1/messages/count_tokens", "v1/decisions",
+         "is_scaling_elastic_ep", "abort_requests", "fault_tolerance/apply", "v1/decisions",
          "v1/audio/translations", "inference/v1/generate", "v1/chat/completions/render", "v1/completions/render", "v1/chat/completions/batch",
          "docs", "redoc"]
 TGIS = ["chat_tokenize", "embed", "invocations", "vertex"]

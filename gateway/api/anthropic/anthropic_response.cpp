@@ -1,0 +1,251 @@
+#include "gateway/api/anthropic/anthropic_response.hpp"
+
+#include "gateway/api/anthropic/anthropic_error.hpp"
+#include "gateway/api/anthropic/anthropic_input.hpp"
+#include "gateway/api/openai/call_reply.hpp"
+#include "gateway/base/json_text.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+std::string_view stop_reason_of(const chunk& last, bool has_calls) noexcept {
+  if (last.finish == finish::length) {
+    return "max_tokens";
+  }
+  if (has_calls) {
+    return "tool_use";
+  }
+  return last.stop_text.empty() ? "end_turn" : "stop_sequence";
+}
+
+ordered stop_fields(const chunk& last, bool has_calls) {
+  const auto reason = stop_reason_of(last, has_calls);
+  return {{"stop_reason", reason},
+          {"stop_sequence", reason == "stop_sequence" ? ordered(last.stop_text) : ordered()}};
+}
+
+// Tokens of the prompt are counted once: read from the cache, or as input.
+ordered anthropic_usage(const chunk& c) {
+  return {{"input_tokens", c.prompt_tokens - std::min(c.prompt_tokens, c.cached_tokens)},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", c.cached_tokens},
+          {"output_tokens", c.output_tokens}};
+}
+
+// Without `content`, the reason of the end and the usage.
+ordered message_head(const reply_shape& shape, const reply_identity& who) {
+  return {{"id", fmt::format("msg_{}", who.ticket.value)},
+          {"type", "message"},
+          {"role", "assistant"},
+          {"model", shape.model}};
+}
+
+std::string tool_use_id(const reply_shape& shape, const reply_identity& who, std::uint32_t index) {
+  constexpr std::string_view openai_lead = "call_";
+  auto id = call_id({shape.calls->format, who.ticket, 0}, index);
+  if (id.starts_with(openai_lead)) {
+    id.erase(0, openai_lead.size());
+  }
+  return std::string(tool_use_lead) + id;
+}
+
+ordered tool_use_block(const reply_shape& shape, const reply_identity& who,
+                       const call_delta::part& call, ordered input) {
+  return {{"type", "tool_use"},
+          {"id", tool_use_id(shape, who, call.index)},
+          {"name", call.name},
+          {"input", std::move(input)}};
+}
+
+ordered text_block(std::string_view text) {
+  return {{"type", "text"}, {"text", text}};
+}
+
+} // namespace
+
+void anthropic_unary::add(chunk c) {
+  text_ += c.text;
+  c.text.clear();
+  last_ = std::move(c);
+}
+
+http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& /*when*/) const {
+  const auto read = shape_.calls ? read_calls(text_, shape_.calls) : call_delta{text_, {}};
+  auto content = ordered::array();
+  if (!read.text.empty()) {
+    content.push_back(text_block(read.text));
+  }
+  for (const auto& call : read.calls) {
+    // Arguments that `max_tokens` cuts are no JSON, and `input` must be an object.
+    auto input = ordered::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+    content.push_back(tool_use_block(shape_, who, call,
+                                     input.is_object() ? std::move(input) : ordered::object()));
+  }
+  auto body = message_head(shape_, who);
+  body["content"] = std::move(content);
+  body.update(stop_fields(last_, !read.calls.empty()));
+  body["usage"] = anthropic_usage(last_);
+  return json_reply(json_text(body));
+}
+
+anthropic_stream::anthropic_stream(const reply_shape& shape, reply_identity who,
+                                   const std::optional<stream_position>& from)
+    : shape_(shape), who_(std::move(who)), position_(from.value_or(stream_position())) {
+  position_.ticket = who_.ticket;
+  position_.resume_key = who_.resume_key;
+  position_.from.resize(1);
+  position_.text_bytes.resize(1);
+  bytes_had_ = position_.text_bytes[0];
+  had_end_ = position_.from[0].has_finish;
+  has_begun_ = had_end_ || position_.from[0].index > 0;
+  if (shape_.calls) {
+    calls_.emplace(shape_.calls);
+  }
+}
+
+void anthropic_stream::emit(std::string_view type, ordered body) {
+  last_at_ = events_.size();
+  ordered data{{"type", type}};
+  data.update(body);
+  fmt::format_to(std::back_inserter(events_), "event: {}\ndata: {}\n\n", type, json_text(data));
+}
+
+// The most frequent event, written by hand. `lead`: of the delta, up to its text.
+void anthropic_stream::emit_delta(std::string_view lead, std::string_view text) {
+  last_at_ = events_.size();
+  fmt::format_to(std::back_inserter(events_),
+                 "event: content_block_delta\n"
+                 R"(data: {{"type":"content_block_delta","index":{},"delta":{{{})",
+                 block_, lead);
+  append_json_string(events_, text);
+  events_ += "}}\n\n";
+}
+
+void anthropic_stream::begin(const chunk& c) {
+  if (std::exchange(has_begun_, true)) {
+    return;
+  }
+  auto message = message_head(shape_, who_);
+  message["content"] = ordered::array();
+  message["stop_reason"] = nullptr;
+  message["stop_sequence"] = nullptr;
+  message["usage"] = anthropic_usage(c);
+  message["usage"]["output_tokens"] = 0;
+  emit("message_start", {{"message", std::move(message)}});
+  last_at_ = events_.size();
+  events_ += anthropic_ping;
+}
+
+void anthropic_stream::open_block(block_kind kind, ordered block) {
+  open_ = kind;
+  emit("content_block_start", {{"index", block_}, {"content_block", std::move(block)}});
+}
+
+void anthropic_stream::close_block() {
+  if (std::exchange(open_, block_kind::none) != block_kind::none) {
+    emit("content_block_stop", {{"index", block_}});
+    ++block_;
+  }
+}
+
+void anthropic_stream::take(std::string_view text) {
+  call_delta what;
+  if (calls_) {
+    calls_->add(text, what);
+  } else {
+    what.text = text;
+  }
+  take(what);
+}
+
+void anthropic_stream::take(const call_delta& what) {
+  if (!what.text.empty()) {
+    if (open_ != block_kind::text) {
+      close_block();
+      open_block(block_kind::text, text_block(""));
+    }
+    emit_delta(R"("type":"text_delta","text":)", what.text);
+  }
+  for (const auto& part : what.calls) {
+    if (!part.name.empty()) {
+      close_block();
+      has_calls_ = true;
+      open_block(block_kind::call, tool_use_block(shape_, who_, part, ordered::object()));
+    }
+    if (!part.arguments.empty()) {
+      emit_delta(R"("type":"input_json_delta","partial_json":)", part.arguments);
+    }
+  }
+}
+
+void anthropic_stream::end(const chunk& c) {
+  if (calls_) {
+    call_delta rest; // the pending text
+    calls_->finish(rest);
+    take(rest);
+  }
+  close_block();
+  emit("message_delta", {{"delta", stop_fields(c, has_calls_)}, {"usage", anthropic_usage(c)}});
+  if (had_end_) {
+    events_.clear();
+  }
+  emit("message_stop", ordered::object());
+  has_ended_ = true;
+}
+
+// Writes the events; the last one gets the position.
+void anthropic_stream::flush(std::string& out) {
+  if (events_.empty()) {
+    return;
+  }
+  out.append(events_, 0, last_at_);
+  out += "id: ";
+  append_position(out, position_);
+  out += '\n';
+  out.append(events_, last_at_);
+  events_.clear();
+}
+
+void anthropic_stream::add(const chunk& c, std::string& out) {
+  if (has_ended_) {
+    return;
+  }
+  const auto text = std::string_view(c.text);
+  const auto had = std::min<std::uint64_t>(bytes_had_, text.size());
+  bytes_had_ -= had;
+  if (had > 0) {
+    take(text.substr(0, had));
+    events_.clear();
+  }
+  begin(c);
+  if (had < text.size()) {
+    take(text.substr(had));
+  }
+  auto& at = position_.from[0];
+  at.index = std::max(at.index, c.index);
+  position_.text_bytes[0] += text.size() - had;
+  if (c.finish != finish::none) {
+    at.has_finish = true;
+    end(c);
+  }
+  flush(out);
+}
+
+void anthropic_stream::moved_to(const granted& g) {
+  position_.ticket = g.ticket;
+  position_.resume_key = g.resume_key;
+}
+
+void anthropic_stream::fail(const error& e, std::string& out) {
+  if (!std::exchange(has_ended_, true)) {
+    fmt::format_to(std::back_inserter(out), "event: error\ndata: {}\n\n", anthropic_error_body(e));
+  }
+}
+
+} // namespace baton::gateway

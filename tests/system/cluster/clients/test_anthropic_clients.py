@@ -1,0 +1,97 @@
+"""The official anthropic client against a real model: a message, whole and streamed, its tokens, a stage and a gateway that are killed."""
+import json
+import time
+
+import anthropic
+import pytest
+import requests
+from harness import running
+
+MESSAGES = [{"role": "user", "content": "Tell me about a small town by the sea."}]
+GREEDY = {"model": "smollm2", "max_tokens": 100, "messages": MESSAGES, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with running() as c:
+        yield c
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    return anthropic.Anthropic(base_url=cluster.url, api_key="x", max_retries=0, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def whole(client):
+    return client.messages.create(**GREEDY)
+
+
+def test_a_message_is_the_chats_and_its_tokens_are_counted(cluster, client, whole):
+    chat = cluster.post("/v1/chat/completions", {**GREEDY, "stream": False})[2]
+    assert whole.content[0].text == chat["choices"][0]["message"]["content"]
+    assert whole.stop_reason == {"length": "max_tokens", "stop": "end_turn"}[chat["choices"][0]["finish_reason"]]
+    again = client.messages.create(**GREEDY).usage
+    counted = client.messages.count_tokens(model="smollm2", messages=MESSAGES).input_tokens
+    assert again.cache_read_input_tokens > 0
+    assert again.input_tokens + again.cache_read_input_tokens == counted == chat["usage"]["prompt_tokens"]
+
+
+def test_the_beginning_of_an_answer_is_continued(client, whole):
+    text = whole.content[0].text
+    begun = text[: text.index(" ", 40)]  # between two words: their tokens are the same
+    more = client.messages.create(**{**GREEDY, "messages": [*MESSAGES, {"role": "assistant", "content": begun}], "max_tokens": 8}).content[0].text
+    assert text.startswith(begun + more)
+
+
+def test_a_stream_outlives_a_killed_stage(cluster, client, whole):
+    former = cluster.pids()
+    with client.messages.stream(**GREEDY) as stream:
+        text = ""
+        for piece in stream.text_stream:
+            if not text:
+                cluster.kill("shard-1")
+            text += piece
+        final = stream.get_final_message()
+    assert text == final.content[0].text == whole.content[0].text and final.stop_reason == whole.stop_reason
+    cluster.wait_standing(("shard-1", former["shard-1"]))
+
+
+def read(cluster, killed, last_id=None):
+    """(text, last id, whether the message has ended) of a stream; `killed` is killed after its first piece."""
+    text, place, ended = "", last_id, False
+    held = ""  # of events after the last id
+    headers = {"Last-Event-ID": last_id} if last_id else {}
+    with requests.post(cluster.url + "/v1/messages", json={**GREEDY, "stream": True}, headers=headers, stream=True, timeout=60) as answer:
+        assert answer.status_code == 200, answer.text
+        event_id = None
+        try:
+            for line in answer.iter_lines(decode_unicode=True):
+                if line.startswith("id: "):
+                    event_id = line[4:]
+                elif line.startswith("data: "):
+                    data = json.loads(line[6:])
+                    held += data["delta"].get("text", "") if data["type"] == "content_block_delta" else ""
+                    ended = ended or data["type"] == "message_stop"
+                elif not line and event_id:
+                    text, held, place, event_id = text + held, "", event_id, None
+                    if killed and text:
+                        cluster.kill(killed)
+                        killed = None
+        except requests.RequestException:
+            assert not ended
+    return text, place, ended
+
+
+def test_a_stream_is_continued_after_its_gateway_was_killed(cluster, whole):
+    former = cluster.pids()
+    text, place, ended = read(cluster, "gateway")
+    assert text and place and not ended
+    cluster.wait_standing(("gateway", former["gateway"]))
+    for _ in range(20):  # until the head has found the new gateway
+        try:
+            more, _, ended = read(cluster, None, place)
+            break
+        except (AssertionError, requests.RequestException):
+            time.sleep(0.5)
+    assert ended and text + more == whole.content[0].text
