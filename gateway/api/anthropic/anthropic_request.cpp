@@ -21,6 +21,7 @@ constexpr unsupported_field unsupported_in_anthropic[] = {
     {"container", ""},
     {"context_management", "{}"},
     {"context_management", R"({"edits":[]})"},
+    {"diagnostics", ""},
     {"inference_geo", ""},
     {"mcp_servers", "[]"},
     {"output_config", "{}"},
@@ -28,6 +29,8 @@ constexpr unsupported_field unsupported_in_anthropic[] = {
     {"service_tier", "\"auto\""},
     {"service_tier", "\"standard_only\""},
     {"speed", "\"standard\""},
+    {"user_profile_id", ""},
+    {"workspace_id", ""},
 };
 
 // Members of a tool that change when or by whom it is called, with the value of no effect.
