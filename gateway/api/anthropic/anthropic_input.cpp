@@ -4,6 +4,7 @@
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/translated_fields.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace baton::gateway {
@@ -198,10 +199,9 @@ void read_message(field_reader& message, const std::string& path, const ordered&
                   const request_limits& limits, chat_prompt& out) {
   message.require("role");
   const auto role = message.text("role", {}, word_bytes_max);
-  if (!message.has_failed() && role != "user" && role != "assistant") {
+  if (!message.has_failed() && role != "user" && role != "assistant" && role != "system") {
     message.refuse(errc::invalid_value, "role",
-                   "a role must be 'user' or 'assistant'; the system prompt is 'system', beside "
-                   "'messages'");
+                   "a role must be one of 'user', 'assistant', 'system'");
   }
   const auto* content = message.require("content");
   if (message.has_failed()) {
@@ -210,6 +210,8 @@ void read_message(field_reader& message, const std::string& path, const ordered&
   block_reader blocks(message, limits, path + "content");
   if (content->is_string()) {
     block_reader::add(out, chat_message{role, content->get<std::string>(), {}});
+  } else if (role == "system") {
+    block_reader::add(out, chat_message{role, blocks.text(*content), {}});
   } else if (role == "user") {
     blocks.user(*content, out);
   } else {
@@ -260,7 +262,8 @@ anthropic_input read_anthropic_input(field_reader& fields, const ordered& source
   if (fields.has_failed()) {
     return out;
   }
-  if (out.chat.empty() || out.chat.back().role == "system") {
+  if (std::all_of(out.chat.begin(), out.chat.end(),
+                  [](const chat_message& m) { return m.role == "system"; })) {
     fields.refuse(errc::invalid_value, "messages", "'messages' has no content");
     return out;
   }

@@ -227,7 +227,8 @@ ordered anthropic_properties(const std::set<std::string, std::less<>>& names,
   auto messages = list_schema(
       {{"type", "object"},
        {"required", {"role", "content"}},
-       {"properties", {{"role", {{"enum", {"user", "assistant"}}}}, {"content", text_or_blocks}}}},
+       {"properties",
+        {{"role", {{"enum", {"user", "assistant", "system"}}}}, {"content", text_or_blocks}}}},
       l.messages_max);
   messages["minItems"] = 1;
   ordered known{{"model", type_schema("string")},

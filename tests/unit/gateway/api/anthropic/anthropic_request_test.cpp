@@ -53,12 +53,14 @@ TEST_CASE("a message of Anthropic's API becomes a chat") {
       R"("messages":[{"role":"user","content":"a"},{"role":"user","content":[)"
       R"({"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]},)"
       R"({"role":"assistant","content":[{"type":"text","text":"c","citations":[]}]},)"
+      R"({"role":"system","content":[{"type":"text","text":"s"}]},)"
       R"({"role":"user","content":"d"}],)"
       R"("stop_sequences":["x","y"],"temperature":1,"top_p":0.5,"top_k":7,"stream":true,)"
       R"("metadata":{"user_id":"u"},"thinking":{"type":"disabled"},"service_tier":"auto")"));
   CHECK(std::get<chat_prompt>(r.request.input) == chat_prompt{{"system", "be\nbrief", {}},
                                                               {"user", "a\nb", {}},
                                                               {"assistant", "c", {}},
+                                                              {"system", "s", {}},
                                                               {"user", "d", {}}});
   CHECK(r.request.model == "m");
   CHECK(r.shape.model == "m");
@@ -174,7 +176,8 @@ TEST_CASE("mistakes in a body of Anthropic's API are named") {
       {with_messages(""), invalid_value, "messages"},
       {with_messages("5"), invalid_value, "messages[0]"},
       {with_messages(R"({"content":"a"})"), invalid_request, "messages[0].role"},
-      {with_messages(R"({"role":"system","content":"a"})"), invalid_value, "messages[0].role"},
+      {with_messages(R"({"role":"tool","content":"a"})"), invalid_value, "messages[0].role"},
+      {with_messages(R"({"role":"system","content":"a"})"), invalid_value, "messages"},
       {with_messages(R"({"role":"user"})"), invalid_request, "messages[0].content"},
       {with_messages(R"({"role":"user","content":5})"), invalid_value, "messages[0].content"},
       {with_messages(R"({"role":"user","content":[]})"), invalid_value, "messages"},
