@@ -160,7 +160,8 @@ def test_tool_runner_of_the_client(client):
     runner = client.beta.messages.tool_runner(model="fake", max_tokens=1000, tools=[get_weather], max_iterations=2,
                                               messages=saying(call("get_weather", {"city": "Bern"})))
     first, *rest = list(runner)
-    assert first.stop_reason == "tool_use" and first.content[0].input == {"city": "Bern"} and rest
+    assert first.stop_reason == "tool_use" and first.content[0].input == {"city": "Bern"}
+    assert [m.content[0].text for m in rest] == ["Fine."]
 
 
 def test_count_of_tokens(client, gateway):
