@@ -50,9 +50,13 @@ std::string anthropic_error_body(const error& e) {
   if (!e.param.empty() && text.find(e.param) == text.npos) {
     text = fmt::format("{}: {}", e.param, text); // the format has no other place for it
   }
-  return json_text(nlohmann::ordered_json{
-      {"type", "error"},
-      {"error", {{"type", kind_of_anthropic(e.code).type}, {"message", std::move(text)}}}});
+  nlohmann::ordered_json inner{{"type", kind_of_anthropic(e.code).type},
+                               {"message", std::move(text)}};
+  if (e.code == errc::unsupported_parameter && e.param == "thread") {
+    // The official client's tool runner goes on without a thread if it reads this.
+    inner["details"] = {{"error_code", "thread_unsupported_request"}, {"unsupported", {"thread"}}};
+  }
+  return json_text(nlohmann::ordered_json{{"type", "error"}, {"error", std::move(inner)}});
 }
 
 http_reply anthropic_failure(const error& e, std::chrono::milliseconds retry_after) {

@@ -29,6 +29,7 @@ constexpr unsupported_field unsupported_in_anthropic[] = {
     {"service_tier", "\"auto\""},
     {"service_tier", "\"standard_only\""},
     {"speed", "\"standard\""},
+    {"thread", ""},
     {"user_profile_id", ""},
     {"workspace_id", ""},
 };

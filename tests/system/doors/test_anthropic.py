@@ -203,7 +203,7 @@ def test_errors_are_the_clients_own_exceptions(client, gateway):
         ask(client, say("a"), model="other")
     assert e.value.body["error"]["type"] == "not_found_error" and "other" in e.value.body["error"]["message"]
     for fields, name in (({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"), ({"extra_body": {"colour": "red"}}, "colour"),
-                         ({"temperature": 1.5}, "temperature"), ({"max_tokens": 0}, "max_tokens")):
+                         ({"extra_body": {"temperature": 1.5}}, "temperature"), ({"max_tokens": 0}, "max_tokens")):
         with pytest.raises(anthropic.BadRequestError) as e:
             ask(client, say("a"), **fields)
         assert e.value.body["error"]["type"] == "invalid_request_error" and name in e.value.body["error"]["message"]
@@ -211,7 +211,7 @@ def test_errors_are_the_clients_own_exceptions(client, gateway):
     with pytest.raises(anthropic.BadRequestError, match="image"):
         ask(client, say(image))
     for data, status, kind in ((request("GET", ROUTE), 405, "invalid_request_error"), (request("POST", ROUTE, b"{"), 400, "invalid_request_error"),
-                               (request("POST", ROUTE, b"x", headers=["Content-Type: text/plain"]), 415, "invalid_request_error")):
+                               (request("POST", ROUTE, b"x", headers=["Content-Encoding: gzip"]), 415, "invalid_request_error")):
         reply = exchange(gateway, data)
         assert reply.status == status and reply.json()["type"] == "error" and reply.json()["error"]["type"] == kind and reply.json()["request_id"]
     with connect(gateway) as s:
@@ -244,11 +244,36 @@ def test_a_failure_ends_a_stream_with_an_event(client, gateway):
         ask(client, say("tokens=5 fail_at=3"))
 
 
-def test_a_place_in_a_stream(gateway):
+@pytest.mark.parametrize("fields", [{}, {"tools": [WEATHER, TIME]}, {"tools": [WEATHER, TIME], "tool_choice": {"type": "any"}}])
+def test_a_stream_is_continued_behind_any_id(gateway, fields):
+    content = (saying(TWO if fields else "Only a text.") if "tool_choice" not in fields else saying(call("get_weather", {"city": "Bern"})))[0]["content"]
+    body = body_of(content, stream=True, **fields)
+    all_of_it = events_of(post(gateway, body).text)
+    places = [i for i, (_, _, place) in enumerate(all_of_it) if place]
+    assert places[-1] == len(all_of_it) - 1
+    for at in places[:-1]:
+        rest = events_of(post(gateway, body, headers={"Last-Event-ID": all_of_it[at][2]}).text)
+        assert together(rest) == together(all_of_it[at + 1:]), all_of_it[at]
+    assert [t for t, _, _ in events_of(post(gateway, body, headers={"Last-Event-ID": all_of_it[-1][2]}).text)] == ["message_stop"]
+
+
+def together(events):
+    """The events, with the deltas of a block in one: a continued stream may cut the text elsewhere."""
+    out = []
+    for kind, data, _ in events:
+        if kind == "content_block_delta" and out and out[-1][0] == kind:
+            out[-1][1] += data["delta"].get("text", data["delta"].get("partial_json"))
+        elif kind == "content_block_delta":
+            out.append([kind, data["delta"].get("text", data["delta"].get("partial_json"))])
+        else:
+            out.append([kind, {k: v for k, v in data.items() if k != "usage"}])
+    return out
+
+
+def test_a_place_that_is_none_is_refused(gateway):
     body = body_of(stream=True)
     place = events_of(post(gateway, body).text)[-1][2]
-    assert place
-    gone = post(gateway, body, headers={"Last-Event-ID": place})  # the client had all of it
+    gone = post(gateway, body, headers={"Last-Event-ID": "99999999" + place})
     assert gone.status_code == 404 and gone.json()["error"]["type"] == "not_found_error"
     for fields, bad in (({"stream": False}, place), ({}, "x"), ({}, place.rsplit(".", 1)[0])):
         refused = post(gateway, {**body, **fields}, headers={"Last-Event-ID": bad})

@@ -262,6 +262,9 @@ TEST_CASE("errors have Anthropic's types and statuses") {
     CHECK(json::parse(reply.body)["type"] == "error");
     CHECK(testing::header_of(reply, "Retry-After").empty() != row_of(code).retryable);
   }
+  CHECK(json::parse(anthropic_error_body(
+            error{errc::unsupported_parameter, "why", "thread"}))["error"]["details"] ==
+        json::parse(R"({"error_code":"thread_unsupported_request","unsupported":["thread"]})"));
   rejected no;
   no.reason = fail(errc::no_job_ticket, "full");
   no.retry_after = std::chrono::seconds(3);
