@@ -32,10 +32,12 @@ def test_a_message_is_the_chats_and_its_tokens_are_counted(cluster, client, whol
     chat = cluster.post("/v1/chat/completions", {**ASKED, "temperature": 0})[2]
     assert whole.content[0].text == chat["choices"][0]["message"]["content"]
     assert whole.stop_reason == {"length": "max_tokens", "stop": "end_turn"}[chat["choices"][0]["finish_reason"]]
-    again = client.messages.create(**GREEDY).usage
     counted = client.messages.count_tokens(model="smollm2", messages=MESSAGES).input_tokens
-    assert again.cache_read_input_tokens > 0
-    assert again.input_tokens + again.cache_read_input_tokens == counted == chat["usage"]["prompt_tokens"]
+    assert whole.usage.input_tokens + whole.usage.cache_read_input_tokens == counted == chat["usage"]["prompt_tokens"]
+    long = {"system": "Be brief. " * 100, "model": "smollm2", "messages": MESSAGES}
+    usages = [client.messages.create(**long, max_tokens=1).usage for _ in range(2)]
+    assert usages[1].cache_read_input_tokens > usages[0].cache_read_input_tokens
+    assert {u.input_tokens + u.cache_read_input_tokens for u in usages} == {client.messages.count_tokens(**long).input_tokens}
 
 
 def test_the_beginning_of_an_answer_is_continued(client, whole):
