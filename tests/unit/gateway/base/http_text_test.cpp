@@ -1,4 +1,5 @@
 // Responses as bytes, and the effect of each route. No sockets.
+#include "gateway/api/anthropic/anthropic_routes.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/base/http_text.hpp"
@@ -127,16 +128,23 @@ TEST_CASE(
       CHECK(refused->status == 401);
       const auto given = nlohmann::json::parse(refused->body)["error"];
       const auto* family = http_api::find(call).row->family; // of a shared path: without the body
-      CHECK(given.is_string() == (family != &openai_family));
-      CHECK((given.is_string() || given["code"] == "unauthorized"));
+      const bool is_anthropics = family == &anthropic_family;
+      CHECK(given.is_string() == (family != &openai_family && !is_anthropics));
+      CHECK((given.is_string() || is_anthropics || given["code"] == "unauthorized"));
+      CHECK((!is_anthropics || given["type"] == "authentication_error"));
       CHECK(testing::header_of(*refused, "WWW-Authenticate") == "Bearer");
     }
     call.authorization = "bearer secret";
     CHECK(status_of(api.admit(call)) == (row.access == route_access::admin ? 403 : 200));
     CHECK(api.admit(call).who.name() == (row.access == route_access::admin ? "" : "u"));
     call.authorization = "Bearer other";
+    call.api_key = "secret"; // the other header has priority
     CHECK(status_of(api.admit(call)) == 200);
     CHECK(api.admit(call).who.name() == "a");
+    call.authorization = {};
+    CHECK(status_of(api.admit(call)) == (row.access == route_access::admin ? 403 : 200));
+    call.api_key = "nope";
+    CHECK(status_of(api.admit(call)) == 401);
   }
   CHECK(open == 4);
   CHECK(pages == 2);

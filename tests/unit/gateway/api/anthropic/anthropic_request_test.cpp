@@ -98,7 +98,7 @@ TEST_CASE("calls and their results become messages of a chat") {
   REQUIRE(chat.size() == 5);
   CHECK(chat[1].content == "t");
   CHECK(chat[1].tool_calls ==
-        R"([{"id":"1","type":"function","function":{"name":"f","arguments":{"b":1,"a":"\"x"}}},)"
+        R"([{"id":"1","type":"function","function":{"name":"f","arguments":{"b": 1, "a": "\"x"}}},)"
         R"({"id":"other","type":"function","function":{"name":"g","arguments":{}}}])");
   CHECK(chat[2].role == "tool");
   CHECK(chat[2].tool_call_id == "1");
