@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINE = ["schema", "runtime", "actors", "gateway", "cluster"]  # a file includes only from its own room or to its left
 # The same inside a room: a folder includes only from itself and from those to its left.
 INNER = {
-    "cluster": ["files", "formats", "keys", "config", "bus", "process", "machines", "membership", "plan", "models/triton", "models/torchserve", "models", "import", "join", "roles", "commands"],
+    "cluster": ["files", "formats", "keys", "hub", "config", "bus", "process", "machines", "membership", "plan", "models/triton", "models/torchserve", "models", "import", "join", "roles", "commands"],
     "gateway": ["base", "request", "tracing", "auth", "config", "metrics", "state", "dispatch", "workers", "admission", "api/openai", "api/responses", "api/anthropic", "api/tgi", "api/vllm", "api/worker", "api/kserve", "api/torchserve", "connections", "websocket", "routes", "http", "grpc", "zmq", "server"],
     "runtime": ["model", "text/unicode", "text/vocabulary", "text/bpe", "text/pre_tokenizers", "text/tokenizer", "text/stream", "text/template/values", "text/template/syntax", "text/template", "text/template/builtins", "grammar/automata", "grammar/json_schema", "grammar", "schedule", "engine", "collective", "cpu/kernels", "cpu/memory", "cpu/forward", "plugin", "gpu/device", "gpu/bodies", "gpu/kernels", "gpu/stage", "gpu/nccl", "gpu/torch"],
 }
@@ -37,6 +37,7 @@ LIBRARY_ROOMS = {
     r"<toml\+\+/": ["cluster/"],
     r"<pcre2": ["runtime/text/"],
     r"<utf8proc": ["runtime/text/"],
+    r"<curl/": ["cluster/hub/http_transfers", "tests/"],
     r"<archive": ["cluster/models/packed_files", "tests/"],
 }
 FILE_LINES_MAX, LINE_CHARS_MAX = 500, 110

@@ -1,0 +1,292 @@
+#include "cluster/hub/file_choice.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+
+namespace baton::cluster {
+namespace {
+
+// The order of choice, best first: Q4_K_M, what is nearest to it in bits, then ever larger files.
+constexpr std::array<std::string_view, 17> quants_that_run{
+    "Q4_K_M", "Q4_K_S", "Q4_K_L", "Q4_K", "Q5_K_S", "Q5_K_M", "Q5_K_L", "Q5_K", "Q4_1",
+    "Q4_0",   "Q5_0",   "Q5_1",   "Q6_K", "Q6_K_L", "Q8_0",   "BF16",   "F16"};
+constexpr std::array<std::string_view, 1> quants_of_last_resort{"F32"};
+// Known names whose weights, or some of them, are of types that do not run here.
+constexpr std::array<std::string_view, 37> quants_that_do_not_run{
+    "UD-Q4_K_XL", "UD-Q5_K_XL", "UD-Q6_K_XL", "UD-Q8_K_XL", "UD-Q3_K_XL", "UD-Q2_K_XL", "Q2_K",
+    "Q2_K_S",     "Q2_K_L",     "Q2_K_XL",    "Q3_K",       "Q3_K_S",     "Q3_K_M",     "Q3_K_L",
+    "Q3_K_XL",    "Q4_K_XL",    "Q5_K_XL",    "Q6_K_XL",    "Q8_K_XL",    "IQ1_S",      "IQ1_M",
+    "IQ2_XXS",    "IQ2_XS",     "IQ2_S",      "IQ2_M",      "IQ3_XXS",    "IQ3_XS",     "IQ3_S",
+    "IQ3_M",      "IQ4_XS",     "IQ4_NL",     "TQ1_0",      "TQ2_0",      "MXFP4",      "Q4_0_4_4",
+    "Q4_0_4_8",   "Q4_0_8_8"};
+
+constexpr std::string_view weights = ".safetensors";
+constexpr std::string_view single_weights = "model.safetensors";
+constexpr std::string_view weights_index = "model.safetensors.index.json";
+// Beside the weights; those that a repository lacks are not needed.
+constexpr std::array<std::string_view, 11> directory_files{"config.json",
+                                                           "generation_config.json",
+                                                           "tokenizer.json",
+                                                           "tokenizer_config.json",
+                                                           "special_tokens_map.json",
+                                                           "added_tokens.json",
+                                                           "vocab.json",
+                                                           "merges.txt",
+                                                           "tokenizer.model",
+                                                           "chat_template.jinja",
+                                                           "chat_template.json"};
+
+std::string upper(std::string_view text) {
+  std::string all(text);
+  std::transform(all.begin(), all.end(), all.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return all;
+}
+
+std::string_view file_name(std::string_view path) noexcept {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// "A-Q4_K_M" for sub/a-q4_k_m.gguf
+std::string upper_stem(std::string_view path) {
+  auto name = upper(file_name(path));
+  return name.substr(0, name.rfind('.'));
+}
+
+bool is_gguf_name(std::string_view path) {
+  return upper(path).ends_with(".GGUF");
+}
+
+bool ends_with_quant(std::string_view stem, std::string_view quant) noexcept {
+  if (!stem.ends_with(quant))
+    return false;
+  const auto at = stem.size() - quant.size();
+  return at == 0 || stem[at - 1] == '-' || stem[at - 1] == '.' || stem[at - 1] == '_';
+}
+
+// name-00001-of-00003.gguf
+bool is_part(std::string_view stem) noexcept {
+  const auto of = stem.rfind("-OF-");
+  const auto is_number = [](std::string_view digits) {
+    return !digits.empty() &&
+           std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (of == stem.npos || !is_number(stem.substr(of + 4)))
+    return false;
+  const auto dash = stem.rfind('-', of - 1);
+  return dash != stem.npos && dash < of && is_number(stem.substr(dash + 1, of - dash - 1));
+}
+
+// The lower, the better; none: it does not run here.
+std::optional<std::size_t> rank_of(const std::string& quant) noexcept {
+  const auto found = std::find(quants_that_run.begin(), quants_that_run.end(), quant);
+  if (found != quants_that_run.end())
+    return static_cast<std::size_t>(found - quants_that_run.begin());
+  if (quant.empty() || quant == quants_of_last_resort.front()) // no name: it may run
+    return quants_that_run.size() + (quant.empty() ? 1 : 0);
+  return std::nullopt;
+}
+
+std::vector<std::string> names_of(const std::vector<hub_file>& files) {
+  std::vector<std::string> names;
+  for (const auto& f : files) {
+    auto quant = quant_of_name(f.path);
+    names.push_back(quant.empty() ? f.path : std::move(quant));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+bool matches(const hub_file& file, const std::string& quant) {
+  return file.path == quant || file_name(file.path) == quant ||
+         ends_with_quant(upper_stem(file.path), upper(quant));
+}
+
+// Among files of one quantization the shortest path wins: not a subfolder's, nor a variant's.
+bool is_before(const hub_file& a, const hub_file& b) noexcept {
+  return std::pair(a.path.size(), std::string_view(a.path)) <
+         std::pair(b.path.size(), std::string_view(b.path));
+}
+
+file_choice one_gguf(const hub_file& file, std::string why) {
+  file_choice choice;
+  choice.files = {file};
+  choice.gguf = file.path;
+  choice.why = std::move(why);
+  return choice;
+}
+
+// The GGUF files of a repository by what can be done with them.
+struct gguf_files {
+  std::vector<hub_file> whole, parts, projectors;
+
+  explicit gguf_files(const std::vector<hub_file>& all) {
+    for (const auto& f : all) {
+      if (!is_gguf_name(f.path))
+        continue;
+      const auto stem = upper_stem(f.path);
+      auto& group = is_part(stem) ? parts
+                    : stem.find("MMPROJ") != stem.npos || stem.find("IMATRIX") != stem.npos
+                        ? projectors
+                        : whole;
+      group.push_back(f);
+    }
+  }
+  bool empty() const noexcept { return whole.empty() && parts.empty(); }
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all;
+    if (!parts.empty())
+      all.push_back(
+          fmt::format("left aside: {} files of models in several parts, which are not read "
+                      "({}, ...)",
+                      parts.size(), parts.front().path));
+    for (const auto& f : projectors)
+      all.push_back(fmt::format("left aside: {} (no language model)", f.path));
+    return all;
+  }
+};
+
+result<file_choice> choose_named(const gguf_files& files, const std::string& quant) {
+  const hub_file* best = nullptr;
+  for (const auto& f : files.whole)
+    if (matches(f, quant) && (best == nullptr || is_before(f, *best)))
+      best = &f;
+  if (best != nullptr)
+    return one_gguf(*best, fmt::format("{}: it was asked for", best->path));
+  for (const auto& f : files.parts) {
+    auto stem = upper_stem(f.path);
+    stem.resize(stem.rfind('-', stem.rfind("-OF-") - 1)); // without "-00001-OF-00003"
+    if (f.path == quant || ends_with_quant(stem, upper(quant)))
+      return fail(errc::unsupported_model,
+                  "{} is a model in several parts, which is not read: join them with llama.cpp's "
+                  "llama-gguf-split --merge, or choose one of {}",
+                  f.path, fmt::join(names_of(files.whole), ", "));
+  }
+  return fail(errc::not_found, "no GGUF file is {}: there are {}", quant,
+              fmt::join(names_of(files.whole), ", "));
+}
+
+result<file_choice> choose_best(const gguf_files& files) {
+  const hub_file* best = nullptr;
+  std::size_t best_rank = 0;
+  for (const auto& f : files.whole) {
+    const auto rank = rank_of(quant_of_name(f.path));
+    if (rank &&
+        (best == nullptr || *rank < best_rank || (*rank == best_rank && is_before(f, *best)))) {
+      best = &f;
+      best_rank = *rank;
+    }
+  }
+  if (best == nullptr && files.whole.empty())
+    return fail(errc::unsupported_model,
+                "its GGUF files are in several parts ({}, ...), which are not read: join them with "
+                "llama.cpp's llama-gguf-split --merge",
+                files.parts.front().path);
+  if (best == nullptr)
+    return fail(
+        errc::unsupported_model,
+        "its GGUF files are {}, which do not run here; :QUANT behind the name downloads one "
+        "all the same",
+        fmt::join(names_of(files.whole), ", "));
+  if (files.whole.size() == 1)
+    return one_gguf(*best, fmt::format("{}: the only GGUF file", best->path));
+  return one_gguf(*best,
+                  fmt::format("{}: of {} the nearest to {}", best->path,
+                              fmt::join(names_of(files.whole), ", "), quants_that_run.front()));
+}
+
+result<file_choice> choose_directory(const std::vector<hub_file>& all) {
+  const auto has = [&](std::string_view path) {
+    return std::any_of(all.begin(), all.end(), [&](const hub_file& f) { return f.path == path; });
+  };
+  file_choice choice;
+  const bool has_shards = has(weights_index);
+  if (!has_shards && !has(single_weights)) {
+    const bool has_pickles = has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
+    return fail(errc::not_found, "it has neither GGUF files nor {}{}", single_weights,
+                has_pickles ? ": only pickled weights (pytorch_model.bin), which are not read"
+                            : "");
+  }
+  if (!has("config.json"))
+    return fail(errc::not_found, "it has safetensors, but no config.json");
+  std::vector<std::string> aside;
+  for (const auto& f : all) {
+    const std::string_view path = f.path;
+    const bool is_weights = path.ends_with(weights);
+    const bool is_shard =
+        has_shards && is_weights && path.starts_with("model-") && path.find('/') == path.npos;
+    const bool is_wanted =
+        is_shard || (has_shards ? path == weights_index : path == single_weights) ||
+        std::find(directory_files.begin(), directory_files.end(), path) != directory_files.end();
+    if (is_wanted)
+      choice.files.push_back(f);
+    else if (is_weights)
+      aside.push_back(f.path);
+  }
+  choice.why = fmt::format("{} files: a directory of safetensors", choice.files.size());
+  if (!aside.empty())
+    choice.notes.push_back(fmt::format("left aside: {}", fmt::join(aside, ", ")));
+  return choice;
+}
+
+} // namespace
+
+std::uint64_t file_choice::bytes() const noexcept {
+  return std::accumulate(files.begin(), files.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const hub_file& f) { return sum + f.bytes; });
+}
+
+std::string quant_of_name(const std::string& path) {
+  const auto stem = upper_stem(path);
+  std::string_view longest;
+  const auto look = [&](const auto& names) {
+    for (const auto name : names)
+      if (ends_with_quant(stem, name) && name.size() > longest.size())
+        longest = name;
+  };
+  look(quants_that_run);
+  look(quants_of_last_resort);
+  look(quants_that_do_not_run);
+  return std::string(longest);
+}
+
+bool is_file_path(const std::string& path) noexcept {
+  if (path.empty() || path.size() > 1024 || path.front() == '/')
+    return false;
+  std::string_view rest = path;
+  for (;;) {
+    const auto segment = rest.substr(0, rest.find('/'));
+    if (segment.empty() || segment == "." || segment == "..")
+      return false;
+    if (std::any_of(segment.begin(), segment.end(),
+                    [](char c) { return c == '\\' || static_cast<unsigned char>(c) < ' '; }))
+      return false;
+    if (segment.size() == rest.size())
+      return true;
+    rest = rest.substr(segment.size() + 1);
+  }
+}
+
+result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant) {
+  const gguf_files files(all);
+  if (files.empty()) {
+    if (!quant.empty())
+      return fail(errc::not_found, "it has no GGUF files, of which {} would choose one", quant);
+    auto choice = choose_directory(all);
+    if (choice)
+      for (auto& note : files.notes())
+        choice->notes.push_back(std::move(note));
+    return choice;
+  }
+  auto choice = quant.empty() ? choose_best(files) : choose_named(files, quant);
+  if (choice)
+    choice->notes = files.notes();
+  return choice;
+}
+
+} // namespace baton::cluster

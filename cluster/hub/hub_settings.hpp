@@ -1,0 +1,31 @@
+// Settings of the environment, under the names of huggingface_hub: HF_ENDPOINT, HF_TOKEN,
+// HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT. Proxies are those
+// of libcurl: https_proxy, no_proxy.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace baton::cluster {
+
+struct hub_settings {
+  std::string endpoint;            // without a slash at the end
+  std::string token;               // empty: none
+  std::filesystem::path cache;     // of huggingface_hub: models--ORG--REPO
+  std::filesystem::path downloads; // of files that are at a URL outside of the hub
+  bool is_offline = false;
+  std::chrono::seconds silence_max{10}; // a transfer without a byte for so long is cut
+};
+
+// Value of a variable, or null.
+using environment = std::function<const char*(const char*)>;
+hub_settings hub_settings_of(const environment& variable);
+// The same of this process.
+hub_settings hub_settings_here();
+
+// "~/x" below the home directory.
+std::filesystem::path expanded_home(const std::string& path, const environment& variable);
+
+} // namespace baton::cluster

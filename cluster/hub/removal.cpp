@@ -1,0 +1,86 @@
+#include "cluster/hub/removal.hpp"
+
+#include "cluster/hub/pull.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace fs = std::filesystem;
+namespace {
+
+bool has_revision(const cached_snapshot& snapshot, const std::string& revision) {
+  const auto& names = snapshot.revisions;
+  return snapshot.commit == revision ||
+         std::find(names.begin(), names.end(), revision) != names.end();
+}
+
+} // namespace
+
+result<removal> plan_removal(const model_reference& reference, const hub_settings& settings) {
+  std::error_code failed;
+  const auto missing = [&] {
+    return fail(errc::not_found, "{} is not downloaded; `cluster models` lists those that are",
+                text_of(reference));
+  };
+  removal what;
+  if (reference.from == model_reference::source::path)
+    return fail(errc::invalid_value,
+                "{}: it is a path; only downloads are removed, by the names of `cluster models`",
+                reference.text);
+  if (reference.from == model_reference::source::url) {
+    what.file = file_of_url(reference.text, settings);
+    return fs::exists(what.file, failed) ? result<removal>(std::move(what)) : missing();
+  }
+  const bool is_every = reference.revision == hub_revision_default;
+  for (auto& snapshot : hub_cache(settings.cache).snapshots()) {
+    if (snapshot.repository != reference.repository ||
+        (!is_every && !has_revision(snapshot, reference.revision)))
+      continue;
+    if (!reference.quant.empty()) {
+      const auto choice = choose_files(snapshot.files, reference.quant);
+      if (!choice || choice->gguf.empty())
+        continue;
+      snapshot.files = choice->files;
+    }
+    what.snapshots.push_back(std::move(snapshot));
+  }
+  return what.snapshots.empty() ? result<removal>(missing()) : result<removal>(std::move(what));
+}
+
+std::vector<fs::path> files_of(const removal& what, const hub_settings& settings) {
+  std::vector<fs::path> all;
+  const auto add = [&](const fs::path& file) {
+    std::error_code failed;
+    if (auto path = fs::canonical(file, failed); !failed)
+      all.push_back(std::move(path));
+  };
+  const hub_cache cache(settings.cache);
+  for (const auto& snapshot : what.snapshots)
+    for (const auto& file : snapshot.files)
+      add(cache.snapshot(snapshot.repository, snapshot.commit) / file.path);
+  if (!what.file.empty())
+    add(what.file);
+  return all;
+}
+
+result<removed_files> remove_model(const removal& what, const hub_settings& settings) {
+  removed_files sum;
+  const hub_cache cache(settings.cache);
+  for (const auto& snapshot : what.snapshots) {
+    const auto removed = cache.remove(snapshot);
+    if (!removed)
+      return removed.error();
+    sum.links += removed->links;
+    sum.bytes += removed->bytes;
+  }
+  if (what.file.empty())
+    return sum;
+  std::error_code failed;
+  const auto bytes = fs::file_size(what.file, failed);
+  fs::remove_all(what.file.parent_path(), failed); // a directory of its own, with its lock
+  if (failed)
+    return fail(errc::io_failed, "{}: {}", what.file.string(), failed.message());
+  return removed_files{sum.links + 1, sum.bytes + bytes};
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,127 @@
+// The files of a repository that are the model.
+#include "cluster/hub/file_choice.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+std::vector<hub_file> files_named(std::initializer_list<const char*> names) {
+  std::vector<hub_file> all;
+  for (const auto* name : names)
+    all.push_back({name, 10, {}, {}});
+  return all;
+}
+
+std::string chosen(std::initializer_list<const char*> names, const std::string& quant = {}) {
+  const auto choice = choose_files(files_named(names), quant);
+  REQUIRE_MESSAGE(choice, choice.error().message);
+  return choice->gguf;
+}
+
+std::vector<std::string> paths_of(const file_choice& choice) {
+  std::vector<std::string> all;
+  for (const auto& f : choice.files)
+    all.push_back(f.path);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("a quantization is the end of a file's name") {
+  CHECK(quant_of_name("SmolLM2-135M-Instruct-Q4_K_M.gguf") == "Q4_K_M");
+  CHECK(quant_of_name("sub/qwen2.5-0.5b-instruct-q8_0.gguf") == "Q8_0");
+  CHECK(quant_of_name("a.F16.gguf") == "F16");
+  CHECK(quant_of_name("a-bf16.gguf") == "BF16");
+  CHECK(quant_of_name("a-UD-Q4_K_XL.gguf") == "UD-Q4_K_XL");
+  CHECK(quant_of_name("a-IQ4_XS.gguf") == "IQ4_XS");
+  CHECK(quant_of_name("model.gguf").empty());
+}
+
+TEST_CASE("Q4_K_M comes first, then the nearest that runs") {
+  CHECK(chosen({"a-Q8_0.gguf", "a-Q4_K_M.gguf", "a-Q4_0.gguf"}) == "a-Q4_K_M.gguf");
+  CHECK(chosen({"a-Q8_0.gguf", "a-F16.gguf", "a-Q5_K_M.gguf"}) == "a-Q5_K_M.gguf");
+  CHECK(chosen({"a-F16.gguf", "a-Q8_0.gguf", "a-IQ4_XS.gguf", "a-Q3_K_M.gguf"}) == "a-Q8_0.gguf");
+  CHECK(chosen({"a.gguf", "README.md"}) == "a.gguf");
+  CHECK(chosen({"sub/b-Q4_K_M.gguf", "a-Q4_K_M.gguf"}) == "a-Q4_K_M.gguf");
+  CHECK(chosen({"a-f32.gguf", "a-bf16.gguf"}) == "a-bf16.gguf");
+}
+
+TEST_CASE("the choice is explained") {
+  const auto choice = choose_files(
+      files_named({"a-Q4_K_M.gguf", "a-Q8_0.gguf", "mmproj-F16.gguf", "b-Q8_0-00001-of-00002.gguf",
+                   "b-Q8_0-00002-of-00002.gguf", "config.json"}),
+      {});
+  REQUIRE(choice);
+  CHECK(choice->why == "a-Q4_K_M.gguf: of Q4_K_M, Q8_0 the nearest to Q4_K_M");
+  REQUIRE(choice->notes.size() == 2);
+  CHECK(choice->notes[0].find("2 files of models in several parts") != std::string::npos);
+  CHECK(choice->notes[1].find("mmproj-F16.gguf") != std::string::npos);
+  CHECK(choice->bytes() == 10);
+}
+
+TEST_CASE("a quantization that is asked for is taken as written, in any case, or as a file") {
+  CHECK(chosen({"a-Q8_0.gguf", "a-Q4_K_M.gguf"}, "q8_0") == "a-Q8_0.gguf");
+  CHECK(chosen({"a-IQ4_XS.gguf", "a-Q4_K_M.gguf"}, "IQ4_XS") == "a-IQ4_XS.gguf");
+  CHECK(chosen({"sub/a.gguf", "b.gguf"}, "sub/a.gguf") == "sub/a.gguf");
+  CHECK(chosen({"a-UD-Q4_K_XL.gguf", "a-Q4_K_M.gguf"}, "UD-Q4_K_XL") == "a-UD-Q4_K_XL.gguf");
+  const auto missing = choose_files(files_named({"a-Q8_0.gguf", "a-F16.gguf"}), "Q4_K_M");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == errc::not_found);
+  CHECK(missing.error().message == "no GGUF file is Q4_K_M: there are F16, Q8_0");
+}
+
+TEST_CASE("parts of a file, and weights that do not run, are refused with a reason") {
+  const auto parts =
+      choose_files(files_named({"a-F16-00001-of-00002.gguf", "a-F16-00002-of-00002.gguf"}), {});
+  REQUIRE_FALSE(parts);
+  CHECK(parts.error().code == errc::unsupported_model);
+  CHECK(parts.error().message.find("several parts") != std::string::npos);
+  const auto asked = choose_files(
+      files_named({"a-F16-00001-of-00002.gguf", "a-F16-00002-of-00002.gguf", "a-Q8_0.gguf"}),
+      "F16");
+  REQUIRE_FALSE(asked);
+  CHECK(asked.error().code == errc::unsupported_model);
+  CHECK(asked.error().message.find("llama-gguf-split --merge") != std::string::npos);
+  const auto other = choose_files(files_named({"a-IQ2_XS.gguf", "a-Q3_K_M.gguf"}), {});
+  REQUIRE_FALSE(other);
+  CHECK(other.error().message.find("IQ2_XS, Q3_K_M, which do not run here") != std::string::npos);
+}
+
+TEST_CASE("without GGUF files it is a directory of safetensors") {
+  const auto one =
+      choose_files(files_named({"README.md", "config.json", "generation_config.json",
+                                "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+                                "onnx/model.onnx", "adapter_model.safetensors"}),
+                   {});
+  REQUIRE_MESSAGE(one, one.error().message);
+  CHECK(one->gguf.empty());
+  CHECK(paths_of(*one) == std::vector<std::string>{"config.json", "generation_config.json",
+                                                   "model.safetensors", "tokenizer.json",
+                                                   "tokenizer_config.json"});
+  CHECK(one->notes.at(0) == "left aside: adapter_model.safetensors");
+  const auto shards = choose_files(
+      files_named({"config.json", "consolidated.safetensors", "model-00001-of-00002.safetensors",
+                   "model-00002-of-00002.safetensors", "model.safetensors.index.json",
+                   "tokenizer.json"}),
+      {});
+  REQUIRE(shards);
+  CHECK(paths_of(*shards) ==
+        std::vector<std::string>{"config.json", "model-00001-of-00002.safetensors",
+                                 "model-00002-of-00002.safetensors", "model.safetensors.index.json",
+                                 "tokenizer.json"});
+  const auto pickles = choose_files(files_named({"config.json", "pytorch_model.bin"}), {});
+  REQUIRE_FALSE(pickles);
+  CHECK(pickles.error().message.find("pytorch_model.bin") != std::string::npos);
+  CHECK_FALSE(choose_files(files_named({"model.safetensors"}), {}));
+  CHECK_FALSE(choose_files(files_named({"config.json", "model.safetensors"}), "Q4_0"));
+}
+
+TEST_CASE("a file's name of a server stays below its directory") {
+  for (const auto* good : {"a", "a/b.gguf", "..a/b", "a..b"})
+    CHECK(is_file_path(good));
+  for (const auto* bad : {"", "/a", "../a", "a/../b", "a/..", "a//b", "a/", "./a", "a\\b", "a\nb"})
+    CHECK_FALSE(is_file_path(bad));
+}
