@@ -57,7 +57,7 @@ void add_up(CLI::App& app, choices& c) {
                                "  cluster up model.gguf");
   up->add_option("CONFIG", c.up.config,
                  "nodes.toml: the model, the gateway and the nodes; or a model alone: a GGUF file, "
-                 "or a directory of safetensors")
+                 "a directory of safetensors, or the reference of a downloaded one")
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);
@@ -238,13 +238,18 @@ void add_run(CLI::App& app, choices& c) {
       "run", "Serve one model on this machine, and talk to it; it stops at the end.\n"
              "  cluster run model.gguf\n"
              "  cluster run model.gguf \"Why is the sky blue?\"\n"
-             "  cluster run model.gguf --serve");
-  run->add_option("MODEL", c.run.model, "a GGUF file, or a directory of safetensors")->required();
+             "  cluster run model.gguf --serve\n"
+             "  cluster run hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M");
+  run->add_option("MODEL", c.run.model,
+                  "a GGUF file, a directory of safetensors, or a reference as of `cluster pull`")
+      ->required();
   run->add_option("PROMPT", c.run.chat.message, "one question; default: a conversation");
   auto* serve = run->add_flag("--serve", c.run.serve, "serve until ^C, without a conversation");
   run->add_flag("--print-config", c.run.print_config,
                 "print the nodes.toml that this amounts to, and start nothing")
       ->excludes(serve);
+  run->add_flag("--pull", c.run.pull,
+                "download a model that is not there; without it a terminal is asked");
   run->add_option("--name", c.run.name, "as clients ask for it; default: the file's")
       ->check([](const std::string& name) {
         return name == name_of_model(name) ? "" : "1 to 64 of [A-Za-z0-9._-]";
@@ -260,6 +265,26 @@ void add_run(CLI::App& app, choices& c) {
   run->callback([&c] {
     silence_log();
     c.status = command_run(c.run);
+  });
+}
+
+void add_models(CLI::App& app, choices& c) {
+  constexpr auto* forms = "hf:ORG/REPO[:QUANT][@REVISION], ORG/REPO, or the URL of a GGUF file";
+  auto* pull = app.add_subcommand(
+      "pull", "Download a model into the cache of Hugging Face, and print its path.\n"
+              "  cluster pull hf:bartowski/SmolLM2-135M-Instruct-GGUF\n"
+              "  cluster pull hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0");
+  pull->add_option("MODEL", c.which, forms)->required();
+  pull->callback([&c] { c.status = command_pull(c.which); });
+  auto* models = app.add_subcommand(
+      "models", "List the models on this machine: downloads, and those of Ollama and LM Studio.");
+  models->add_flag("--json", c.json, "for scripts");
+  models->callback([&c] { c.status = command_models(c.json); });
+  auto* rm = app.add_subcommand("rm", "Remove a downloaded model that no running cluster serves.");
+  rm->add_option("MODEL", c.which, forms)->required();
+  rm->callback([&c] {
+    silence_log();
+    c.status = command_rm(c.which);
   });
 }
 
@@ -414,6 +439,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   app.set_version_flag("--version", std::string(build_version()));
   choices c;
   add_run(app, c);
+  add_models(app, c);
   add_up(app, c);
   add_machines(app, c);
   add_questions(app, c);

@@ -1,6 +1,8 @@
 // `cluster run MODEL`: a cluster of one model without a nodes.toml, and a conversation with it.
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
+#include "cluster/commands/model_download.hpp"
+#include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
 #include "cluster/config/model_launch.hpp"
 #include "cluster/process/child.hpp"
@@ -40,7 +42,7 @@ result<std::uint16_t> port_from(std::uint16_t first) {
 result<model_launch> launch_of(const run_options& options) {
   model_launch all;
   all.model = options.model;
-  all.name = options.name.empty() ? name_of_model(options.model) : options.name;
+  all.name = options.name;
   all.device = options.device;
   all.max_model_len = options.max_model_len;
   const bool is_given = options.port != 0;
@@ -86,24 +88,6 @@ std::string text_in(const nlohmann::json& event, const char* member) {
   const auto found = event.find(member);
   return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
-
-// One line on a terminal that is written over.
-class status_line {
-public:
-  void show(const std::string& text) {
-    if (is_terminal_)
-      std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
-    is_shown_ = is_terminal_;
-  }
-  void clear() {
-    if (std::exchange(is_shown_, false))
-      std::fputs("\r\x1b[K", stderr);
-  }
-
-private:
-  const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-  bool is_shown_ = false;
-};
 
 // `cluster up` in a process of its own, because ^C at the terminal must not reach it.
 class served_model {
@@ -176,12 +160,19 @@ int talk(const run_options& options, const model_launch& what, const std::string
 
 } // namespace
 
-int command_run(const run_options& options) {
+int command_run(const run_options& given) {
   const auto refuse = [](const error& e) {
     std::fprintf(stderr, "error: %s\n", e.message.c_str());
     return exit_status_of(e.code);
   };
-  const auto name = options.name.empty() ? name_of_model(options.model) : options.name;
+  auto options = given;
+  auto model = find_or_download(options.model.string(), options.pull, hub_settings_here());
+  if (!model)
+    return refuse(model.error());
+  options.model = std::move(model->path);
+  if (options.name.empty())
+    options.name = std::move(model->name);
+  const auto& name = options.name;
   if (!options.print_config && !options.serve) {
     if (const auto running = find_cluster(cluster_name_of(name))) {
       auto chat = options.chat;

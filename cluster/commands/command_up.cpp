@@ -1,8 +1,10 @@
 // `cluster up`: waits for remote machines, if there are any, then becomes the root.
 #include "cluster/commands/commands.hpp"
+#include "cluster/commands/model_download.hpp"
 #include "cluster/config/model_launch.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
+#include "cluster/hub/model_reference.hpp"
 #include "cluster/join/join_server.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/roles/files_check.hpp"
@@ -76,7 +78,7 @@ bool wait_for_all(join_server& server, bool json) {
 // The nodes.toml of one model, stored.
 result<std::filesystem::path> config_of_launch(const model_launch& of) {
   const auto text = config_of(of);
-  return text ? store_launch(*text, cluster_name_of(name_of_model(of.model))) : text.error();
+  return text ? store_launch(*text, cluster_name_of(of.name)) : text.error();
 }
 
 result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
@@ -150,8 +152,15 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
 int command_up(const up_options& given) {
   auto options = given;
   const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
-  if (is_model(options.config)) {
-    auto stored = config_of_launch({.model = options.config});
+  std::error_code failed;
+  const auto text = options.config.string();
+  if (is_model(options.config) || is_explicit_reference(text) ||
+      (!std::filesystem::exists(options.config, failed) && is_reference(text))) {
+    auto model = find_model(text, hub_settings_here());
+    if (!model)
+      return refused(model.error());
+    auto stored =
+        config_of_launch({.model = std::move(model->path), .name = std::move(model->name)});
     if (!stored)
       return refused(stored.error());
     options.config = *std::move(stored);

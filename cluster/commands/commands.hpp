@@ -88,7 +88,8 @@ int command_chat(const chat_options& options);
 int chat_at(chat_options options, const std::string& shown);
 
 struct run_options {
-  std::filesystem::path model; // a GGUF file, or a directory of safetensors
+  std::filesystem::path model; // a GGUF file, a directory of safetensors, or a reference
+  bool pull = false;           // downloads it if it is not there
   std::string name;            // as clients ask for it; empty: the file's
   std::string device = "cpu";
   std::uint32_t port = 0;          // of HTTP, on loopback; 0: 8000, or a free one if that is taken
@@ -101,6 +102,12 @@ struct run_options {
 // it, and stops it at the end. If a cluster of the model's name runs already, it only talks to
 // that.
 int command_run(const run_options& options);
+// Downloads a model and prints its path.
+int command_pull(const std::string& reference);
+// The models on this machine.
+int command_models(bool json);
+// Removes a downloaded model that no running cluster serves.
+int command_rm(const std::string& reference);
 // The running clusters of this machine, a line each.
 int command_ps(bool json);
 

@@ -9,6 +9,7 @@
 #include "cluster/config/pipelines.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/formats/toml_section.hpp"
+#include "cluster/hub/pull.hpp"
 #include "cluster/keys/curve_key.hpp"
 #include "gateway/request/request_check.hpp"
 #include "gateway/tracing/otlp_endpoint.hpp"
@@ -101,6 +102,13 @@ result<void> read_model(const toml::table* table, const std::string& path,
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = file;
+  if (is_explicit_reference(file)) {
+    auto found = path_of_model(file, hub_settings_here());
+    if (!found)
+      return bad_key(origin, path + ".path",
+                     fmt::format("{}.path: {}", path, found.error().message));
+    m.path = *std::move(found);
+  }
   if (!is_name(m.name))
     return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
   if (file.empty())

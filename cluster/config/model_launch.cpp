@@ -3,6 +3,7 @@
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported_config.hpp"
 #include "cluster/files/run_dir.hpp"
+#include "cluster/hub/model_reference.hpp"
 #include "schema/digest.hpp"
 
 #include <fmt/format.h>
@@ -35,13 +36,6 @@ bool is_name_character(char c) noexcept {
          c == '_' || c == '-';
 }
 
-// A reference that another server would download.
-bool is_remote(std::string_view text) {
-  return text.starts_with("hf:") || text.starts_with("http://") || text.starts_with("https://") ||
-         (std::count(text.begin(), text.end(), '/') == 1 && text.front() != '/' &&
-          text.front() != '.');
-}
-
 } // namespace
 
 bool is_model(const fs::path& path) {
@@ -64,11 +58,11 @@ result<std::string> config_of(const model_launch& of) {
   std::error_code failed;
   if (!fs::exists(of.model, failed)) {
     const auto text = of.model.string();
-    if (is_remote(text))
+    if (is_reference(text))
       return fail(errc::not_found,
-                  "{}: no such file or directory; models are not downloaded: get the file first, "
-                  "and name its path",
-                  text);
+                  "{}: no such file or directory; if it is a reference, it is not downloaded: "
+                  "`cluster pull {}` does that",
+                  text, text);
     return fail(errc::not_found, "{}: no such file or directory", text);
   }
   if (!is_model(of.model))

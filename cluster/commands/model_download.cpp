@@ -1,0 +1,218 @@
+#include "cluster/commands/model_download.hpp"
+
+#include "cluster/commands/status_line.hpp"
+#include "cluster/config/config.hpp"
+#include "cluster/config/model_launch.hpp"
+#include "cluster/config/running_clusters.hpp"
+#include "cluster/hub/hub_cache.hpp"
+#include "cluster/hub/pull.hpp"
+#include "cluster/roles/process.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+namespace baton::cluster {
+namespace fs = std::filesystem;
+namespace {
+
+using pull_clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds screen_interval{200};
+constexpr std::chrono::milliseconds answer_look_interval{50};
+constexpr double speed_weight = 0.2; // of the last interval in the shown speed
+
+// Bytes, speed and time left, a few times a second.
+class pull_screen {
+public:
+  hub_events events() {
+    return {[this](const std::string& note) {
+              line_.clear();
+              std::fprintf(stderr, "%s\n", note.c_str());
+            },
+            [this](const download_progress& now) { show(now); },
+            [](std::chrono::milliseconds patience) { return wait_for_end(patience) == 0; }};
+  }
+  void clear() { line_.clear(); }
+
+private:
+  void show(const download_progress& now) {
+    const auto time = pull_clock::now();
+    const auto passed = time - shown_at_;
+    if (!line_.is_terminal() || passed < screen_interval)
+      return;
+    shown_at_ = time;
+    const auto percent = now.bytes_all == 0 ? 100 : now.bytes * 100 / now.bytes_all;
+    if (now.is_checking)
+      return line_.show(fmt::format("{}: checking its digest ({} %)", now.file, percent));
+    measure(now.bytes, std::chrono::duration<double>(passed).count());
+    auto text = fmt::format("{}: {} of {} ({} %)", now.file, shown_bytes(now.bytes),
+                            shown_bytes(now.bytes_all), percent);
+    if (speed_ > 0) {
+      const auto left = static_cast<double>(now.bytes_all - std::min(now.bytes, now.bytes_all));
+      text += fmt::format(", {}/s, {} left", shown_bytes(static_cast<std::uint64_t>(speed_)),
+                          shown_time(left / speed_));
+    }
+    line_.show(text);
+  }
+
+  void measure(std::uint64_t bytes, double seconds) {
+    if (last_bytes_ && bytes >= *last_bytes_) {
+      const auto speed = static_cast<double>(bytes - *last_bytes_) / seconds;
+      speed_ = speed_ > 0 ? speed_ + speed_weight * (speed - speed_) : speed;
+    }
+    last_bytes_ = bytes;
+  }
+
+  static std::string shown_time(double seconds) {
+    const auto all = static_cast<std::uint64_t>(seconds);
+    if (all < 60)
+      return fmt::format("{} s", all);
+    return all < 3600 ? fmt::format("{} min", all / 60)
+                      : fmt::format("{} h {} min", all / 3600, all / 60 % 60);
+  }
+
+  status_line line_;
+  pull_clock::time_point shown_at_{};
+  std::optional<std::uint64_t> last_bytes_;
+  double speed_ = 0; // bytes a second
+};
+
+// A directory of the cache is named as its commit is; its repository has the better name.
+found_model named(fs::path path, const model_reference& reference) {
+  std::error_code failed;
+  auto name = name_of_model(path);
+  if (reference.from == model_reference::source::repository && fs::is_directory(path, failed))
+    name = name_of_model(reference.repository);
+  return {std::move(path), std::move(name)};
+}
+
+// A download that moves a name to another commit would change the files of a process that starts
+// again.
+result<void> check_not_moved(const pull_plan& plan, const hub_settings& settings) {
+  const hub_cache cache(settings.cache);
+  const auto& id = plan.reference.repository;
+  const auto before = cache.commit_of(id, plan.reference.revision);
+  if (!before || *before == plan.commit)
+    return {};
+  for (const auto& served : served_files())
+    for (const auto& file : cache.files(id, *before)) {
+      std::error_code failed;
+      const auto directory = fs::canonical(cache.snapshot(id, *before), failed);
+      if (served.path == directory || served.path == fs::canonical(directory / file.path, failed))
+        return fail(errc::conflict,
+                    "the running cluster {} serves {} of the commit {}, and {} is now {}: download "
+                    "that by its commit, {}@{}, or stop the cluster",
+                    served.cluster, id, *before, plan.reference.revision, plan.commit, id,
+                    plan.commit);
+    }
+  return {};
+}
+
+result<pull_plan> planned(const model_reference& reference, const hub_settings& settings,
+                          const hub_events& events) {
+  auto plan = plan_pull(reference, settings, events);
+  if (!plan)
+    return plan;
+  events.note(plan->choice.why);
+  for (const auto& note : plan->choice.notes)
+    events.note(note);
+  if (auto ok = check_not_moved(*plan, settings); !ok)
+    return ok.error();
+  return plan;
+}
+
+result<found_model> fetched(const pull_plan& plan, const hub_settings& settings,
+                            pull_screen& screen) {
+  auto path = pull(plan, settings, screen.events());
+  screen.clear();
+  return path ? result<found_model>(named(*std::move(path), plan.reference)) : path.error();
+}
+
+// Waits for a line of the terminal. ^C and an end of input are a no.
+bool is_agreed() {
+  for (;;) {
+    if (wait_for_end(std::chrono::milliseconds(0)) != 0)
+      return false;
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    if (poll(&in, 1, static_cast<int>(answer_look_interval.count())) <= 0)
+      continue;
+    std::array<char, 64> line{};
+    const auto n = read(STDIN_FILENO, line.data(), line.size());
+    return n > 0 && (line[0] == 'y' || line[0] == 'Y');
+  }
+}
+
+} // namespace
+
+std::string shown_bytes(std::uint64_t bytes) {
+  constexpr std::array units{"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < units.size(); ++unit)
+    value /= 1000;
+  return unit == 0 || value >= 100 ? fmt::format("{:.0f} {}", value, units[unit])
+                                   : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::vector<served_file> served_files() {
+  std::vector<served_file> all;
+  for (const auto& c : running_clusters(runtime_dirs(std::getenv("XDG_RUNTIME_DIR"), getuid()))) {
+    const auto config = load_config(c.dir.config());
+    if (!config)
+      continue;
+    for (const auto& model : config->models) {
+      std::error_code failed;
+      if (auto path = fs::canonical(model.path, failed); !failed)
+        all.push_back({c.name, std::move(path)});
+    }
+  }
+  return all;
+}
+
+result<found_model> find_model(const std::string& text, const hub_settings& settings) {
+  auto path = path_of_model(text, settings);
+  if (!path)
+    return path.error();
+  std::error_code failed;
+  const auto reference = is_explicit_reference(text) || !fs::exists(text, failed)
+                             ? parse_reference(text, settings.endpoint)
+                             : result<model_reference>(model_reference{});
+  if (!reference)
+    return reference.error();
+  return named(*std::move(path), *reference);
+}
+
+result<found_model> download_model(const std::string& text, const hub_settings& settings) {
+  const auto reference = parse_reference(text, settings.endpoint);
+  if (!reference)
+    return reference.error();
+  pull_screen screen;
+  const auto plan = planned(*reference, settings, screen.events());
+  return plan ? fetched(*plan, settings, screen) : plan.error();
+}
+
+result<found_model> find_or_download(const std::string& text, bool may_download,
+                                     const hub_settings& settings) {
+  auto found = find_model(text, settings);
+  if (found || found.error().code != errc::not_found)
+    return found;
+  if (may_download)
+    return download_model(text, settings);
+  if (settings.is_offline || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
+    return found;
+  const auto reference = parse_reference(text, settings.endpoint);
+  if (!reference)
+    return reference.error();
+  pull_screen screen;
+  const auto plan = planned(*reference, settings, screen.events());
+  if (!plan)
+    return plan.error();
+  std::fprintf(stderr, "%s is not downloaded. Download %s now? [y/N] ", text.c_str(),
+               shown_bytes(plan->bytes_missing).c_str());
+  return is_agreed() ? fetched(*plan, settings, screen) : found;
+}
+
+} // namespace baton::cluster
