@@ -146,7 +146,7 @@ result<file_lock> file_lock::take(const fs::path& file, std::chrono::seconds pat
     return io_error(file.parent_path(), failed.message());
   const auto until = std::chrono::steady_clock::now() + patience;
   for (;;) {
-    const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664); // as huggingface_hub
     if (fd < 0)
       return io_error(file, std::strerror(errno));
     file_lock lock(fd);
