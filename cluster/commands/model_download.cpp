@@ -33,7 +33,7 @@ public:
               std::fprintf(stderr, "%s\n", note.c_str());
             },
             [this](const download_progress& now) { show(now); },
-            [](std::chrono::milliseconds patience) { return wait_for_end(patience) == 0; }};
+            [](std::chrono::milliseconds time) { return wait_for_end(time) == 0; }};
   }
   void clear() { line_.clear(); }
 

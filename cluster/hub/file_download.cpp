@@ -37,9 +37,7 @@ std::optional<content_range> range_of(std::string_view header) {
   return r;
 }
 
-//              a part ends           the server sends 200
-//   in parts ------------> in parts ---------------------> whole
-//                                    for a part
+//   in parts ---- the server answers a range with 200 ----> whole
 class running_download {
 public:
   running_download(const download_target& target, const hub_settings& settings,
@@ -132,7 +130,7 @@ private:
       return false;
     }
     if (r.status != partial_status)
-      return true; // an error's body
+      return false; // an error, whose body is of no use
     const auto sent = range_of(r.header("content-range"));
     const auto& p = record_.parts()[number];
     if (!sent || sent->bytes != target_.from.bytes || sent->first != asked.first) {
@@ -159,7 +157,7 @@ private:
       return ok;
     return transfers_.start(0, request(std::nullopt),
                             [this](const http_response& r, std::string_view bytes) {
-                              return r.status != whole_status || take_whole(bytes);
+                              return r.status == whole_status && take_whole(bytes);
                             });
   }
 

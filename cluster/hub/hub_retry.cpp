@@ -7,7 +7,8 @@
 namespace baton::cluster {
 namespace {
 
-constexpr int request_timeout_status = 408, too_many_status = 429, server_error_status = 500;
+constexpr int client_error_status = 400, request_timeout_status = 408, too_many_status = 429,
+              server_error_status = 500;
 
 } // namespace
 
@@ -26,9 +27,9 @@ std::optional<std::chrono::seconds> retry_after(const std::string& header,
 
 bool is_transient(const transfer_end& end) noexcept {
   const auto status = end.response.status;
-  if (status == request_timeout_status || status == too_many_status ||
-      status >= server_error_status)
-    return true;
+  if (status >= client_error_status)
+    return status == request_timeout_status || status == too_many_status ||
+           status >= server_error_status;
   return !end.cut.empty() && !end.is_permanent;
 }
 
