@@ -92,6 +92,8 @@ found_model named(fs::path path, const model_reference& reference) {
 // A download that moves a name to another commit would change the files of a process that starts
 // again.
 result<void> check_not_moved(const pull_plan& plan, const hub_settings& settings) {
+  if (plan.reference.from != model_reference::source::repository)
+    return {};
   const hub_cache cache(settings.cache);
   const auto& id = plan.reference.repository;
   const auto before = cache.commit_of(id, plan.reference.revision);

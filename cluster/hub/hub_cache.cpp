@@ -32,10 +32,12 @@ error io_error(const fs::path& path, const std::string& why) {
   return fail(errc::io_failed, "{}: {}", path.string(), why);
 }
 
+// `id`: "ORG/REPO"
 std::string folder_of(const std::string& id) {
-  auto name = std::string(folder_prefix) + id;
-  name.replace(name.find('/'), 1, separator);
-  return name;
+  const auto slash = id.find('/');
+  ENSURE(slash != id.npos, "'{}' is no repository", id);
+  return fmt::format("{}{}{}{}", folder_prefix, id.substr(0, slash), separator,
+                     id.substr(slash + 1));
 }
 
 // "ORG/REPO"; empty: it is no repository of a model.

@@ -120,7 +120,7 @@ def handler(hub, name):
             return {"revision": self.revision, "tree": self.tree, "resolve": self.resolve}[found[2]](repository, url, file)
 
         def revision(self, repository, *_):
-            self.send(200, json.dumps({"sha": repository.commit, "siblings": [{"rfilename": p} for p in repository.files]}).encode())
+            self.send(200, json.dumps({"id": "org/name", "sha": repository.commit, "siblings": [{"rfilename": p} for p in repository.files]}).encode())
 
         def tree(self, repository, url, _):
             entries = hub.tree_of or [{"type": "directory", "path": "sub", "oid": "0" * 40, "size": 0}, *map(repository.entry, repository.files)]

@@ -8,15 +8,15 @@ using namespace baton::cluster;
 
 namespace {
 
-std::vector<hub_file> files_named(std::initializer_list<const char*> names) {
+std::vector<hub_file> files_named(std::initializer_list<const char*> paths) {
   std::vector<hub_file> all;
-  for (const auto* name : names)
+  for (const auto* name : paths)
     all.push_back({name, 10, {}, {}});
   return all;
 }
 
-std::string chosen(std::initializer_list<const char*> names, const std::string& quant = {}) {
-  const auto choice = choose_files(files_named(names), quant);
+std::string chosen(std::initializer_list<const char*> paths, const std::string& quant = {}) {
+  const auto choice = choose_files(files_named(paths), quant);
   REQUIRE_MESSAGE(choice, choice.error().message);
   return choice->gguf;
 }

@@ -21,10 +21,10 @@ transfer_end answered(int status, std::map<std::string, std::string> headers = {
   return {0, {status, std::move(headers)}, {}, false};
 }
 
-hub_settings settings_with(const std::map<std::string, std::string>& variables) {
+hub_settings settings_with(const std::map<std::string, std::string>& values) {
   return hub_settings_of([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
   });
 }
 
