@@ -256,7 +256,8 @@ void add_run(CLI::App& app, choices& c) {
       });
   run->add_option("--device", c.run.device, "\"cpu\", \"cpu:0-3\" or \"cuda:0\"");
   run->add_option("--port", c.run.port,
-                  "of HTTP, on 127.0.0.1; default: 8000, or the next one that is free")
+                  "of HTTP, on 127.0.0.1; default: 8000, or the next one that is free; that of "
+                  "the SDKs is the second one behind it, or the next one that is free")
       ->check(CLI::Range(1, 65535));
   run->add_option("--max-model-len", c.run.max_model_len, "tokens of prompt and answer together")
       ->check(CLI::Range(2u, 1u << 24));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -22,8 +23,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::string_view loopback = "127.0.0.1";
-constexpr std::uint16_t http_port_default = 8000, zmq_port_default = 8002;
-constexpr std::uint16_t ports_tried_max = 100;
+constexpr std::uint16_t http_port_default = 8000, zmq_port_behind_http = 2;
+constexpr std::uint16_t ports_tried_max = 100, port_max = 65535;
 constexpr std::chrono::milliseconds progress_look_interval{10};
 constexpr std::chrono::seconds stop_patience_max{30};
 constexpr std::string_view progress_log = "run.log";
@@ -50,9 +51,9 @@ result<model_launch> launch_of(const run_options& options) {
                              : port_from(http_port_default);
   if (!http)
     return http.error();
-  auto zmq = port_from(zmq_port_default);
-  if (zmq && *zmq == *http)
-    zmq = port_from(static_cast<std::uint16_t>(*zmq + 1));
+  const auto zmq = port_from(static_cast<std::uint16_t>(
+      std::min(*http, static_cast<std::uint16_t>(port_max - ports_tried_max)) +
+      zmq_port_behind_http));
   if (!zmq)
     return zmq.error();
   all.http = fmt::format("{}:{}", loopback, *http);

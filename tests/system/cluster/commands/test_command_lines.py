@@ -21,7 +21,8 @@ SHELL = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body --max-tim
 RUNS = {"chat", "doctor", "import", "keygen", "model", "plan", "status"}
 # Subcommand -> the file that runs it, since it serves until stopped or changes a cluster that others use.
 ELSEWHERE = {"up": "harness.py", "down": "test_faults.py", "join": "machines.py", "drain": "test_nodes.py", "add-node": "test_nodes.py",
-             "remove-node": "test_membership.py", "rotate-key": "test_rotate_key.py", "scale": "test_scale.py"}
+             "remove-node": "test_membership.py", "rotate-key": "test_rotate_key.py", "scale": "test_scale.py",
+             "run": "test_run.py", "ps": "test_run.py", "logs": "test_run.py", "pull": "test_pull.py", "models": "test_pull.py", "rm": "test_pull.py"}
 WITHOUT_END = {"--watch"}
 # Parts of the page's text that do not exist here -> the reason.
 NOT_RUN = {

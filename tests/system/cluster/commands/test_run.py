@@ -13,7 +13,7 @@ import time
 import urllib.request
 
 import pytest
-from harness import CLUSTER, MODEL, ROOT, free_port
+from harness import CLUSTER, MODEL, ROOT, free_ports
 
 IUTF8 = 0o40000  # of c_iflag (asm-generic/termbits.h); Python has no name for it
 NAME = "SmolLM2-135M-Instruct.Q4_1"
@@ -52,6 +52,10 @@ def home(tmp_path):
 
 def command(home, *words, **more):
     return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=120, env=home, cwd=ROOT, **more)
+
+
+def own_port():
+    return "--port", str(free_ports(3))  # HTTP's, and the SDKs' behind it
 
 
 class Terminal:
@@ -100,7 +104,7 @@ class Terminal:
 
 
 def test_a_question_to_a_file_is_answered_and_nothing_is_left(home, tmp_path):
-    done = command(home, "run", MODEL, "Name the capital of France.", "--temperature", "0", "--max-tokens", "12")
+    done = command(home, "run", MODEL, *own_port(), "Name the capital of France.", "--temperature", "0", "--max-tokens", "12")
     assert done.returncode == 0 and "Paris" in done.stdout and done.stdout.count("\n") == 1, done
     assert "/v1" in done.stderr
     assert command(home, "status", OWN).returncode != 0
@@ -108,7 +112,7 @@ def test_a_question_to_a_file_is_answered_and_nothing_is_left(home, tmp_path):
 
 
 def test_a_conversation_in_a_terminal(home):
-    with terminal(home, "run", MODEL, "--temperature", "0", "--max-tokens", "400") as t:
+    with terminal(home, "run", MODEL, *own_port(), "--temperature", "0", "--max-tokens", "400") as t:
         t.until("> ")
         saved = f"{home['HOME']}/saved.json"
 
@@ -157,7 +161,7 @@ def test_a_conversation_in_a_terminal(home):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_conversation_and_the_cluster(home, number):
-    with terminal(home, "run", MODEL) as t:
+    with terminal(home, "run", MODEL, *own_port()) as t:
         t.until("> ")
         os.kill(t.pid, number)
         assert t.end() == 0
@@ -165,36 +169,38 @@ def test_a_signal_ends_the_conversation_and_the_cluster(home, number):
 
 
 def test_lines_of_a_pipe_are_questions(home):
-    done = command(home, "run", MODEL, "--temperature", "0", "--max-tokens", "8", input="Hello, my name is Ada.\nWhat is my name?\n")
+    done = command(home, "run", MODEL, *own_port(), "--temperature", "0", "--max-tokens", "8", input="Hello, my name is Ada.\nWhat is my name?\n")
     assert done.returncode == 0 and done.stdout.count("\n") >= 2 and "> " not in done.stdout, done
 
 
-def test_serve_and_up_serve_a_model_alone(home):
-    for words in (["run", MODEL, "--serve", "--port", (port := free_port())], ["up", MODEL]):
-        if words[0] == "up":
-            port = 8000
-        with started(home, *words) as served:
-            shown = []
-            for line in served.stdout:
-                shown.append(line)
-                if line.startswith(("ready:", "error:")):
-                    break
-            if words[0] == "up" and "in use" in shown[-1]:
-                return  # another server of this machine
-            assert shown[-1].startswith("ready:"), shown
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
-                assert json.load(answer)["data"][0]["id"] == NAME
-            logs = command(home, "logs", "--cluster", OWN, "-n", "3")
-            assert {line.split("|")[0].strip() for line in logs.stdout.splitlines()} >= {"gateway", "head"}, logs
-            one = command(home, "logs", "--cluster", OWN, "gateway")
-            assert one.stdout and "|" not in one.stdout.split(" ")[0]
-            assert "it has" in command(home, "logs", "--cluster", OWN, "gatewya").stderr
-            served.send_signal(signal.SIGINT)
-            assert served.wait(30) == 0
+def test_a_model_alone_is_served(home):
+    ports = own_port()
+    with started(home, "run", MODEL, "--serve", *ports) as served:
+        assert any(line.startswith("ready:") for line in served.stdout)
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/v1/models", timeout=10) as answer:
+            assert json.load(answer)["data"][0]["id"] == NAME
+        logs = command(home, "logs", "--cluster", OWN, "-n", "3")
+        assert {line.split("|")[0].strip() for line in logs.stdout.splitlines()} >= {"gateway", "head"}, logs
+        one = command(home, "logs", "--cluster", OWN, "gateway")
+        assert one.stdout and "|" not in one.stdout.split(" ")[0]
+        assert "it has" in command(home, "logs", "--cluster", OWN, "gatewya").stderr
+        served.send_signal(signal.SIGINT)
+        assert served.wait(30) == 0
+
+
+def test_up_takes_a_model_alone(home):
+    """With the default ports, which another test may use: in a network of its own."""
+    words = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", CLUSTER, "up", MODEL]
+    with subprocess.Popen([*map(str, words)], env=home, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
+        try:
+            shown = [line for line in served.stdout if line.startswith(("ready:", "error:")) and served.send_signal(signal.SIGINT) is None]
+        finally:
+            served.kill()
+    assert shown == ["ready: http://127.0.0.1:8000    (web page at /, ^C drains and stops)\n"], shown
 
 
 def test_logs_follow(home):
-    with started(home, "run", MODEL, "--serve", "--port", free_port()) as served:
+    with started(home, "run", MODEL, "--serve", *own_port()) as served:
         for line in served.stdout:
             if line.startswith("ready:"):
                 break
