@@ -89,9 +89,12 @@ result<chat_session::answered> chat_session::stream_answer() {
   answered all;
   std::optional<clock::time_point> begun;
   auto last = clock::now();
+  bool is_cancelled = false;
   for (;;) {
-    if (was_interrupted() || is_asked_to_end())
+    if (!is_cancelled && (was_interrupted() || is_asked_to_end())) {
+      is_cancelled = true;
       stream->cancel();
+    }
     auto received = stream->next(interrupt_look_interval);
     if (!received && received.error().code == errc::deadline_exceeded &&
         clock::now() - last < chunk_patience)
@@ -160,7 +163,8 @@ int chat_session::converse() {
     const bool begins = !is_in_block && line.text.starts_with(block_mark);
     if (begins)
       line.text.erase(0, block_mark.size());
-    if (begins || is_in_block) {
+    const bool was_block = begins || is_in_block;
+    if (was_block) {
       is_in_block = !line.text.ends_with(block_mark);
       if (!is_in_block)
         line.text.resize(line.text.size() - block_mark.size());
@@ -173,7 +177,7 @@ int chat_session::converse() {
     const auto asked = std::exchange(text, "");
     if (asked.find_first_not_of(" \t\n") == std::string::npos)
       continue;
-    if (!begins && asked.front() == '/' && lines.is_terminal()) {
+    if (!was_block && asked.front() == '/' && lines.is_terminal()) {
       if (obey(asked) == effect::leave)
         break;
       continue;

@@ -134,7 +134,7 @@ def test_a_conversation_in_a_terminal(home):
         t.until("did you mean /save[\\s\\S]*> ")
         t.type("/set max_tokens 3\r")
         t.until("max_tokens is 3[\\s\\S]*> ")
-        t.type('"""one\rtwo"""\r')
+        t.type('"""/one\rtwo"""\r')
         t.until(r"cut after 3 tokens[\s\S]*> ")
         t.type("Grüße ü\x7f\x7f!\r")  # edited: two backspaces
         t.until(r"cut after 3 tokens[\s\S]*> ")
@@ -147,7 +147,7 @@ def test_a_conversation_in_a_terminal(home):
         t.type("half a line\x03")
         t.until("> ")
         kept = messages()["messages"]
-        assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["one\ntwo", "Grüße!"]
+        assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["/one\ntwo", "Grüße!"]
         listed = [c for c in json.loads(command(home, "ps", "--json").stdout) if c["name"] == OWN]
         assert [(c["models"], c["phase"]) for c in listed] == [([NAME], "ready")]
         second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the one that runs
