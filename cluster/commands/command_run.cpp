@@ -5,6 +5,8 @@
 #include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
 #include "cluster/config/model_launch.hpp"
+#include "cluster/files/exit_status.hpp"
+#include "cluster/files/json_text.hpp"
 #include "cluster/process/child.hpp"
 #include "cluster/roles/process.hpp"
 
@@ -85,11 +87,6 @@ private:
   std::ifstream in_;
 };
 
-std::string text_in(const nlohmann::json& event, const char* member) {
-  const auto found = event.find(member);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // `cluster up` in a process of its own, because ^C at the terminal must not reach it.
 class served_model {
 public:
@@ -115,13 +112,14 @@ public:
     for (;;) {
       const bool is_over = has_ended_;
       while (const auto event = progress_->next()) {
-        const auto kind = text_in(*event, "event");
+        const auto kind = text_member(*event, "event");
         if (kind == "ready")
           return {};
         if (kind == "error")
-          return fail(errc::start_failed, "{}", text_in(*event, "message"));
-        if (kind == "node" && !text_in(*event, "reason").empty())
-          shown.show(fmt::format("{}: {}", text_in(*event, "name"), text_in(*event, "reason")));
+          return fail(errc::start_failed, "{}", text_member(*event, "message"));
+        if (kind == "node" && !text_member(*event, "reason").empty())
+          shown.show(
+              fmt::format("{}: {}", text_member(*event, "name"), text_member(*event, "reason")));
       }
       if (is_over)
         return fail(errc::start_failed, "`cluster up` ended: {}", end_);
@@ -162,14 +160,10 @@ int talk(const run_options& options, const model_launch& what, const std::string
 } // namespace
 
 int command_run(const run_options& given) {
-  const auto refuse = [](const error& e) {
-    std::fprintf(stderr, "error: %s\n", e.message.c_str());
-    return exit_status_of(e.code);
-  };
   auto options = given;
   auto model = find_or_download(options.model.string(), options.pull, hub_settings_here());
   if (!model)
-    return refuse(model.error());
+    return refuse_start(model.error());
   options.model = std::move(model->path);
   if (options.name.empty())
     options.name = std::move(model->name);
@@ -183,28 +177,28 @@ int command_run(const run_options& given) {
   }
   const auto what = launch_of(options);
   if (!what)
-    return refuse(what.error());
+    return refuse_start(what.error());
   const auto text = config_of(*what);
   if (!text)
-    return refuse(text.error());
+    return refuse_start(text.error());
   if (options.print_config) {
     std::fputs(text->c_str(), stdout);
     return 0;
   }
   const auto config = store_launch(*text, cluster_name_of(what->name));
   if (!config)
-    return refuse(config.error());
+    return refuse_start(config.error());
   if (options.serve)
     return command_up({*config, false});
   served_model served;
   status_line shown;
   shown.show("loading " + what->name);
   if (auto ok = served.start(*config); !ok)
-    return refuse(ok.error());
+    return refuse_start(ok.error());
   const auto ready = served.wait_ready(shown);
   shown.clear();
   if (!ready)
-    return refuse(ready.error());
+    return refuse_start(ready.error());
   return talk(options, *what, fmt::format("OpenAI's API: http://{}/v1", what->http));
 }
 

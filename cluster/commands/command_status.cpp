@@ -7,11 +7,9 @@
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <thread>
 
@@ -185,7 +183,7 @@ std::string status_json(const cluster_status& s, const worker_devices& devices) 
 int command_ps(bool json) {
   auto all = nlohmann::ordered_json::array();
   std::string table = fmt::format("{:<24} {:<24} {:<11} {}\n", "CLUSTER", "MODELS", "PHASE", "URL");
-  for (const auto& c : running_clusters(runtime_dirs(std::getenv("XDG_RUNTIME_DIR"), getuid()))) {
+  for (const auto& c : running_clusters_here()) {
     const auto s = ask_status(c.dir);
     std::vector<std::string> models;
     for (const auto& p : s ? s->pipelines : std::vector<pipeline_status>())

@@ -9,10 +9,10 @@
 #include "cluster/roles/process.hpp"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 
 namespace baton::cluster {
 namespace fs = std::filesystem;
@@ -161,7 +161,7 @@ std::string shown_bytes(std::uint64_t bytes) {
 
 std::vector<served_file> served_files() {
   std::vector<served_file> all;
-  for (const auto& c : running_clusters(runtime_dirs(std::getenv("XDG_RUNTIME_DIR"), getuid()))) {
+  for (const auto& c : running_clusters_here()) {
     const auto config = load_config(c.dir.config());
     if (!config)
       continue;

@@ -230,6 +230,10 @@ std::vector<running_cluster> running_clusters(const std::vector<fs::path>& paren
   return all;
 }
 
+std::vector<running_cluster> running_clusters_here() {
+  return running_clusters(own_runtime_dirs());
+}
+
 result<running_cluster> find_cluster(const std::string& which) {
   if (which.empty())
     return find_alone();

@@ -1,5 +1,6 @@
 #include "cluster/hub/hub_client.hpp"
 
+#include "cluster/files/json_text.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/hub_retry.hpp"
 
@@ -41,11 +42,6 @@ std::string encoded(std::string_view text, bool keeps_slashes) {
   return all;
 }
 
-std::string string_in(const json& object, const char* member) {
-  const auto found = object.is_object() ? object.find(member) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 std::optional<std::uint64_t> number_in(const json& object, const char* member) {
   const auto found = object.is_object() ? object.find(member) : object.end();
   return found != object.end() && found->is_number_unsigned()
@@ -69,10 +65,12 @@ std::string next_page(const std::string& header) {
 }
 
 std::optional<hub_file> file_of(const json& entry) {
-  hub_file file{
-      string_in(entry, "path"), number_in(entry, "size").value_or(0), string_in(entry, "oid"), {}};
+  hub_file file{text_member(entry, "path"),
+                number_in(entry, "size").value_or(0),
+                text_member(entry, "oid"),
+                {}};
   if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
-    file.sha256 = string_in(*lfs, "oid");
+    file.sha256 = text_member(*lfs, "oid");
     file.bytes = number_in(*lfs, "size").value_or(file.bytes);
   }
   return is_file_path(file.path) ? std::optional(std::move(file)) : std::nullopt;
@@ -160,7 +158,7 @@ result<std::string> hub_client::commit_of(const std::string& repository,
                        what);
   if (!got)
     return got.error();
-  auto commit = string_in(json::parse(got->body, nullptr, /*allow_exceptions=*/false), "sha");
+  auto commit = text_member(json::parse(got->body, nullptr, /*allow_exceptions=*/false), "sha");
   if (!is_commit(commit))
     return fail(errc::io_failed, "{}: the hub's answer names no commit", what);
   return commit;
@@ -179,12 +177,12 @@ result<std::vector<hub_file>> hub_client::files(const std::string& repository,
     if (!entries.is_array())
       return fail(errc::io_failed, "{}: the hub's answer is no list of files", repository);
     for (const auto& entry : entries) {
-      if (string_in(entry, "type") != "file")
+      if (text_member(entry, "type") != "file")
         continue;
       auto file = file_of(entry);
       if (!file)
         return fail(errc::io_failed, "{}: the hub lists a file with the name '{}'", repository,
-                    string_in(entry, "path"));
+                    text_member(entry, "path"));
       all.push_back(*std::move(file));
     }
     url = next_page(got->response.header("link"));

@@ -1,5 +1,6 @@
 #include "cluster/hub/local_models.hpp"
 
+#include "cluster/files/json_text.hpp"
 #include "cluster/hub/file_choice.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/model_reference.hpp"
@@ -111,14 +112,10 @@ void add_ollama(std::vector<local_model>& to, const fs::path& base) {
     if (layers == manifest.end() || !layers->is_array())
       continue;
     for (const auto& layer : *layers) {
-      const auto member = [&](const char* key) {
-        const auto found = layer.is_object() ? layer.find(key) : layer.end();
-        return found != layer.end() && found->is_string() ? found->get<std::string>()
-                                                          : std::string();
-      };
-      const auto blob = ollama_blob(base, member("digest"));
+      const auto blob = ollama_blob(base, text_member(layer, "digest"));
       std::error_code failed;
-      if (member("mediaType") != ollama_model_layer || blob.empty() || !fs::exists(blob, failed))
+      if (text_member(layer, "mediaType") != ollama_model_layer || blob.empty() ||
+          !fs::exists(blob, failed))
         continue;
       const auto tag = path.filename().string();
       auto name = path.parent_path().lexically_relative(manifests).string();

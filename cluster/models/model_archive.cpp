@@ -1,6 +1,7 @@
 #include "cluster/models/model_archive.hpp"
 
 #include "cluster/config/config_repository.hpp"
+#include "cluster/files/json_text.hpp"
 #include "cluster/models/packed_files.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"
@@ -26,12 +27,6 @@ result<std::string> text_in(const fs::path& directory, const std::string& name) 
   return text ? text : no_model_archive(text.error().message);
 }
 
-// A string of the manifest; empty if absent.
-std::string string_at(const json& in, const char* key) {
-  const auto at = in.find(key);
-  return at != in.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
 // Whether the path stays inside the archive, wherever it is unpacked.
 bool is_inside(const fs::path& name) {
   return name.is_relative() &&
@@ -47,19 +42,19 @@ result<model_archive> read(const text_source& source) {
   if (!manifest.is_object() || model == manifest.end() || !model->is_object())
     return no_model_archive(fmt::format("{} has no \"model\"", manifest_file));
   model_archive out;
-  out.model = string_at(*model, "modelName");
-  out.version = string_at(*model, "modelVersion");
-  out.handler = string_at(*model, "handler");
+  out.model = text_member(*model, "modelName");
+  out.version = text_member(*model, "modelVersion");
+  out.handler = text_member(*model, "handler");
   if (!is_name(out.model) || !is_name(out.version))
     return no_model_archive(fmt::format(
         "modelName and modelVersion in {} must be 1 to 64 of [A-Za-z0-9._-]", manifest_file));
-  if (const auto runtime = string_at(manifest, "runtime");
+  if (const auto runtime = text_member(manifest, "runtime");
       !runtime.empty() && !runtime.starts_with("python"))
     return no_model_archive("its runtime is not Python");
-  out.requirements = string_at(*model, "requirementsFile");
+  out.requirements = text_member(*model, "requirementsFile");
   if (!is_inside(out.requirements))
     return no_model_archive("its requirementsFile is outside of it");
-  if (const auto file = string_at(*model, "configFile"); !file.empty()) {
+  if (const auto file = text_member(*model, "configFile"); !file.empty()) {
     if (!is_inside(file))
       return no_model_archive("its configFile is outside of it");
     auto settings = source(file);
