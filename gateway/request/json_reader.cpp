@@ -186,6 +186,14 @@ void field_reader::refuse(errc code, std::string_view name, std::string message)
   refuse(error{code, std::move(message), full(name)});
 }
 
+nlohmann::ordered_json field_reader::in_order(std::string_view source) {
+  auto all = nlohmann::ordered_json::parse(without_mark(source), nullptr, false);
+  if (all.is_object())
+    return all;
+  refuse(errc::invalid_request, {}, "the text of the body cannot be read");
+  return nlohmann::ordered_json::object();
+}
+
 void field_reader::refuse(error e) {
   if (!failure_) {
     failure_ = std::move(e);

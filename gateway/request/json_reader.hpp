@@ -69,6 +69,9 @@ public:
 
   void refuse(errc code, std::string_view name, std::string message);
   void refuse(error e);
+  // The object again, from the text that it was parsed from, with its members in the client's
+  // order. Refused, and empty, if the text cannot be read.
+  nlohmann::ordered_json in_order(std::string_view source);
   // "'prompt' must be a string, not an object"
   void refuse_type(std::string_view name, std::string_view wanted, const json& got);
 

@@ -60,13 +60,7 @@ field_names anthropic_field_names() {
 class anthropic_reader {
 public:
   anthropic_reader(field_reader& fields, std::string_view source, const request_limits& limits)
-      : fields_(fields), source_(ordered::parse(without_mark(source), nullptr, false)),
-        limits_(limits) {
-    if (!source_.is_object()) {
-      fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
-      source_ = ordered::object();
-    }
-  }
+      : fields_(fields), source_(fields.in_order(source)), limits_(limits) {}
 
   void read(openai_generate& out) {
     auto& request = out.request;

@@ -58,13 +58,7 @@ constexpr unsupported_field unsupported_in_responses[] = {
 class response_reader {
 public:
   response_reader(field_reader& fields, std::string_view source, const gateway_config& config)
-      : fields_(fields), source_(ordered::parse(without_mark(source), nullptr, false)),
-        config_(config) {
-    if (!source_.is_object()) {
-      fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
-      source_ = ordered::object();
-    }
-  }
+      : fields_(fields), source_(fields.in_order(source)), config_(config) {}
 
   void read(response_create& out) {
     auto& request = out.call.request;
