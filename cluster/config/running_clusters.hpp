@@ -35,7 +35,7 @@ void forget_running(const run_dir& dir);
 
 // All running clusters there, each once. Only root searches directories of other users.
 std::vector<running_cluster> running_clusters(const std::vector<std::filesystem::path>& parents);
-// Those in the runtime directories of this process's user.
+// The running clusters in the runtime directories of this process's user.
 std::vector<running_cluster> running_clusters_here();
 
 // `which`: a nodes.toml, a cluster's name, its run directory (with a slash), or empty for the only
