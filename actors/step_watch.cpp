@@ -1,5 +1,7 @@
 #include "actors/step_watch.hpp"
 
+#include "runtime/collective/collective.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -25,6 +27,12 @@ std::optional<double> step_watch::slowest_alike_seconds() const {
         std::min(least.value_or(slowest_seconds_[size] * times), slowest_seconds_[size] * times);
   }
   return least;
+}
+
+step_limits limits_in_group() {
+  step_limits limits;
+  limits.floor += collective::wait_max;
+  return limits;
 }
 
 void step_watch::begin(time_point now, std::uint32_t rows) {

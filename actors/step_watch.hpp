@@ -17,6 +17,10 @@ struct step_limits {
   double slack = 10;                      // factor over the slowest similar step
 };
 
+// For a rank of a group: its step also waits for the other ranks, which may hang. It must not be
+// taken for a hanging one before its wait fails.
+step_limits limits_in_group();
+
 class step_watch {
 public:
   using time_point = std::chrono::steady_clock::time_point;

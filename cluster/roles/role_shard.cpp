@@ -179,7 +179,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   auto computes = made->engine();
   if (wrap)
     computes = wrap(std::move(computes));
-  const auto watch = std::make_shared<actors::step_watch>();
+  const auto watch = std::make_shared<actors::step_watch>(all.width > 1 ? actors::limits_in_group()
+                                                                        : actors::step_limits{});
   const auto engine = std::make_shared<watched_engine>(std::move(computes), watch);
   actors::stage_config config;
   config.stage = plan.stage;

@@ -26,8 +26,7 @@ namespace baton::collective {
 inline constexpr std::size_t piece_floats = std::size_t{256} << 10U;
 
 struct bus_options {
-  // For each wait for another rank; chosen like shared_options.deadline.
-  std::chrono::milliseconds deadline{2000};
+  std::chrono::milliseconds deadline = wait_max; // for each wait for another rank
 };
 
 // For one thread at a time.

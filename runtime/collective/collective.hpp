@@ -8,11 +8,16 @@
 
 #include "schema/result.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace baton::collective {
+
+// The longest wait for another rank of the same machine or over the bus: far above the skew of
+// ranks within a step. A step may take this much longer in a group (actors/step_watch.hpp).
+inline constexpr std::chrono::milliseconds wait_max{2000};
 
 // A sum in two halves: in between, each rank continues with its own part only, so no work is done
 // twice. It costs two rendezvous, where all_reduce may need one.

@@ -27,7 +27,9 @@ public:
   // Keeps the message if its epoch is the current one and the rank exists. A message of a later
   // epoch ends this one.
   void put(group_values&& m);
-  // Sets whether the rank's link is up. Initially it is down.
+  // Sets whether the rank's link is up. Initially it is down. A link that goes down after the first
+  // wait of an epoch counts as down until the next one, even if it comes back at once: a message
+  // may be lost, or the process is another one.
   void set_up(std::uint32_t rank, bool is_up);
 
   // -- From the rank's own thread --
@@ -43,6 +45,8 @@ public:
 private:
   struct peer_state {
     bool is_up = false;
+    bool is_awaited = false, is_lost = false; // in this epoch
+    bool is_down() const { return !is_up || is_lost; }
     std::optional<group_values> last;
   };
 

@@ -27,9 +27,7 @@
 namespace baton::collective {
 
 struct shared_options {
-  // For each wait for the others. Far above the skew of ranks within a step, and at most the
-  // smallest deadline of a step.
-  std::chrono::milliseconds deadline{2000};
+  std::chrono::milliseconds deadline = wait_max; // for each wait for the others
 };
 
 // For one thread at a time.

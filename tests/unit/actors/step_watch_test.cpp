@@ -1,5 +1,6 @@
 // The timeout of a step, from the times of earlier steps.
 #include "actors/step_watch.hpp"
+#include "runtime/collective/collective.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +10,9 @@ using namespace std::chrono_literals;
 namespace {
 
 struct bench {
+  bench() = default;
+  explicit bench(step_limits limits) : watch(limits) {}
+
   step_watch watch{{.floor = 2s, .most = 60s, .slack = 10}};
   step_watch::time_point now{1h};
 
@@ -90,4 +94,11 @@ TEST_CASE("a slow step gives the next ones more time") {
   slow.step(1, 10ms);
   slow.step(1, 1s);
   CHECK_FALSE(slow.is_overdue_after(1, 9'999ms));
+}
+
+TEST_CASE("a rank that computes and then waits in vain for another is not overdue") {
+  bench b(limits_in_group());
+  b.step(1, 5ms);
+  CHECK_FALSE(b.is_overdue_after(1, baton::collective::wait_max + 1'900ms));
+  CHECK(b.is_overdue_after(1, baton::collective::wait_max + 2s));
 }

@@ -128,6 +128,24 @@ TEST_CASE("a missing rank is detected in time, a disconnected one at once") {
   CHECK(done == 3);
 }
 
+TEST_CASE("a rank that is lost and comes back at once ends the wait for it") {
+  office o(2);
+  o.enter(1);
+  const auto lose = [&] {
+    o.rank(0).inbox().set_up(1, false);
+    o.rank(0).inbox().set_up(1, true);
+  };
+  lose(); // before the first step: the previous incarnation
+  o.run([](collective::collective& own) { REQUIRE(own.agree(1)); });
+  lose(); // between two waits
+  CHECK(o.ranks(0).agree(2).error().code == errc::link_down);
+  o.enter(2);
+  o.run([](collective::collective& own) { REQUIRE(own.agree(1)); });
+  std::thread other(lose); // before the wait or during it
+  CHECK(o.ranks(0).agree(2).error().code == errc::link_down);
+  other.join();
+}
+
 TEST_CASE("a rank that waits in a closed epoch gets an error") {
   office o(2);
   o.enter(1);
