@@ -11,7 +11,7 @@
 // Pure; time is an argument.
 #pragma once
 
-#include "runtime/schedule/retry_policy.hpp"
+#include "runtime/schedule/tickets/retry_policy.hpp"
 #include "schema/ids.hpp"
 
 #include <string>

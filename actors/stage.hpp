@@ -10,8 +10,8 @@
 #include "actors/interfaces.hpp"
 #include "runtime/collective/group.hpp"
 #include "runtime/engine/engine.hpp"
-#include "runtime/schedule/activation_cache.hpp"
-#include "runtime/schedule/token_feedback.hpp"
+#include "runtime/schedule/steps/activation_cache.hpp"
+#include "runtime/schedule/steps/token_feedback.hpp"
 
 #include <deque>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "schema/digest.hpp"
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 
 #include <xxhash.h>
 

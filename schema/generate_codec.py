@@ -166,7 +166,7 @@ class Generator:
             "codec_tables.hpp": f'{head}#pragma once\n#include "schema/messages.hpp"\n'
             f'#include "schema/wire_generated.h"\nnamespace baton::codec {{\nclass writer;\nclass reader;\n'
             f"{declared}\n}}\n",
-            "codec_tables.cpp": f'{head}#include "schema/archive_url.hpp"\n#include "schema/codec_parts.hpp"\n'
+            "codec_tables.cpp": f'{head}#include "schema/archive_url.hpp"\n#include "schema/codec/codec_parts.hpp"\n'
             f"namespace baton::codec {{\nusing namespace limits;\n{defined}\n}}\n",
         }
         finite = [line for table in tables if "finite" in table.attributes for line in self.finite_lines(table)]

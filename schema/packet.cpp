@@ -1,6 +1,6 @@
 #include "schema/packet.hpp"
 
-#include "schema/codec_parts.hpp"
+#include "schema/codec/codec_parts.hpp"
 
 #include <xxhash.h>
 

@@ -7,7 +7,7 @@
 //       bulk: at a multiple of 64
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 
 namespace baton {
 

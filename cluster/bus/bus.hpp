@@ -3,7 +3,7 @@
 // Implementations: bus_zmq, and sim_network in tests.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/ids.hpp"
 #include "schema/result.hpp"
 

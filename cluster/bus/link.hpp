@@ -3,7 +3,7 @@
 // executes the effects in their order.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>
@@ -62,7 +62,7 @@ enum class verdict : std::uint8_t {
   lost,    // a gap or a repeat: the link has gone down
 };
 
-// The number of a kind is its index in `message`, from 1 (schema/codec.hpp).
+// The number of a kind is its index in `message`, from 1 (schema/codec/codec.hpp).
 template <class T, std::size_t I = 0>
 constexpr message_kind kind_number() {
   if constexpr (std::is_same_v<T, std::variant_alternative_t<I, message>>)

@@ -1,7 +1,7 @@
 // Messages to one peer under back-pressure, bounded. Used by message_router.cpp under its lock.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 
 #include <deque>
 #include <vector>

@@ -12,9 +12,9 @@
 #include "cluster/models/store_models.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/plan/plan.hpp"
-#include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/gateway/gateway_files.hpp"
 #include "cluster/roles/roles.hpp"
-#include "cluster/roles/root_claim.hpp"
+#include "cluster/roles/root/root_claim.hpp"
 #include "runtime/cpu/kernels/isa.hpp"
 #include "runtime/plugin/library.hpp"
 

@@ -2,7 +2,7 @@
 // the machine lacks and leaves it out.
 #pragma once
 
-#include "cluster/config/imported_config.hpp"
+#include "cluster/config/imported/imported_config.hpp"
 #include "cluster/import/launch_line.hpp"
 #include "schema/result.hpp"
 

@@ -10,6 +10,7 @@
 #include "cluster/plan/device_check.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
+#include "runtime/model/open/open_model.hpp"
 
 #include <spdlog/spdlog.h>
 

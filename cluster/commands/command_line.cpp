@@ -2,7 +2,7 @@
 #include "cluster/commands/command_line.hpp"
 
 #include "cluster/commands/commands.hpp"
-#include "cluster/config/model_launch.hpp"
+#include "cluster/config/imported/model_launch.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/roles/process.hpp"

@@ -3,6 +3,7 @@
 #include "cluster/plan/plan.hpp"
 #include "runtime/cpu/forward/bandwidth.hpp"
 #include "runtime/cpu/forward/engine_cpu.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "runtime/text/template/chat_template.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"

@@ -2,7 +2,7 @@
 // from the root, and wait until they serve.
 #include "cluster/commands/commands.hpp"
 #include "cluster/membership/generation_registry.hpp"
-#include "cluster/roles/root_client.hpp"
+#include "cluster/roles/root/root_client.hpp"
 
 #include <algorithm>
 #include <cstdio>

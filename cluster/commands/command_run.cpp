@@ -4,7 +4,7 @@
 #include "cluster/commands/model_download.hpp"
 #include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
-#include "cluster/config/model_launch.hpp"
+#include "cluster/config/imported/model_launch.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/process/child.hpp"

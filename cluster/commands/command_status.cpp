@@ -2,7 +2,7 @@
 #include "cluster/commands/commands.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/stable_name.hpp"
-#include "cluster/roles/root_client.hpp"
+#include "cluster/roles/root/root_client.hpp"
 #include "gateway/state/gateway_state.hpp"
 
 #include <fmt/ranges.h>

@@ -1,17 +1,18 @@
 // `cluster up`: waits for remote machines, if there are any, then becomes the root.
 #include "cluster/commands/commands.hpp"
 #include "cluster/commands/model_download.hpp"
-#include "cluster/config/model_launch.hpp"
+#include "cluster/config/imported/model_launch.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/hub/model_reference.hpp"
 #include "cluster/join/join_server.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/roles/files_check.hpp"
-#include "cluster/roles/gateway_files.hpp"
+#include "cluster/roles/gateway/gateway_files.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
-#include "cluster/roles/root_claim.hpp"
+#include "cluster/roles/root/root_claim.hpp"
+#include "runtime/model/open/open_model.hpp"
 
 #include <nlohmann/json.hpp>
 

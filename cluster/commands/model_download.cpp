@@ -2,7 +2,7 @@
 
 #include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
-#include "cluster/config/model_launch.hpp"
+#include "cluster/config/imported/model_launch.hpp"
 #include "cluster/config/running_clusters.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/pull.hpp"

@@ -6,7 +6,7 @@
 #include "cluster/config/cpu_launcher.hpp"
 #include "gateway/state/worker_facts.hpp"
 #include "runtime/cpu/kernels/kv_format.hpp"
-#include "runtime/schedule/request_queue.hpp"
+#include "runtime/schedule/workers/request_queue.hpp"
 #include "schema/result.hpp"
 #include "schema/sampling_defaults.hpp"
 #include "schema/served_models.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/hub/http_transfers.hpp"
-#include "runtime/schedule/retry_policy.hpp"
+#include "runtime/schedule/tickets/retry_policy.hpp"
 
 #include <chrono>
 #include <optional>

@@ -2,7 +2,7 @@
 // (launch_options.hpp has the sources of names and meanings), TorchServe and Triton. Pure.
 #pragma once
 
-#include "cluster/config/imported_config.hpp"
+#include "cluster/config/imported/imported_config.hpp"
 #include "cluster/import/launch_line.hpp"
 #include "schema/result.hpp"
 

@@ -1,7 +1,7 @@
 // Servers with a model store: `torchserve` (archives) and `tritonserver` (a repository). Options:
 // TorchServe's ts/arg_parser.py; Triton's src/command_line_parser.cc.
 #include "cluster/config/config_repository.hpp"
-#include "cluster/config/imported_config.hpp"
+#include "cluster/config/imported/imported_config.hpp"
 #include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
 

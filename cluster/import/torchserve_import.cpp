@@ -1,7 +1,7 @@
 #include "cluster/import/torchserve_import.hpp"
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/yaml_reader.hpp"
+#include "cluster/config/imported/yaml_reader.hpp"
 #include "cluster/models/torchserve/torchserve_worker.hpp"
 #include "schema/ids.hpp"
 

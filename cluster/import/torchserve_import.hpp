@@ -2,7 +2,7 @@
 // https://pytorch.org/serve/large_model_inference.html and .../configuration.html. Pure.
 #pragma once
 
-#include "cluster/config/imported_config.hpp"
+#include "cluster/config/imported/imported_config.hpp"
 #include "cluster/models/torchserve/torchserve_properties.hpp"
 #include "schema/result.hpp"
 

@@ -3,6 +3,7 @@
 #include "cluster/machines/machine_links.hpp"
 #include "cluster/plan/stage_speeds.hpp"
 #include "runtime/cpu/forward/step_probe.hpp"
+#include "runtime/model/open/open_model.hpp"
 
 #include <algorithm>
 #include <array>

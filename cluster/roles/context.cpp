@@ -4,6 +4,7 @@
 #include "cluster/plan/plan_picture.hpp"
 #include "cluster/plan/plan_workers.hpp"
 #include "cluster/roles/roles.hpp"
+#include "runtime/model/open/open_model.hpp"
 
 #include <nlohmann/json.hpp>
 

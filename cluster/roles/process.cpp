@@ -1,6 +1,6 @@
 #include "cluster/roles/process.hpp"
 
-#include "actors/restart.hpp"
+#include "actors/supervision/restart.hpp"
 #include "cluster/bus/bus_zmq.hpp"
 #include "cluster/bus/pinned_actors.hpp"
 #include "cluster/files/open_files.hpp"

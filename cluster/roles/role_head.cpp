@@ -9,6 +9,7 @@
 #include "cluster/process/child.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>

@@ -2,7 +2,7 @@
 // check requests against them before a worker does.
 #pragma once
 
-#include "runtime/schedule/request_queue.hpp"
+#include "runtime/schedule/workers/request_queue.hpp"
 
 #include <chrono>
 #include <cstddef>

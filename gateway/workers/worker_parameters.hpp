@@ -2,7 +2,7 @@
 // this file knows their names.
 #pragma once
 
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 #include "schema/inference.hpp"
 
 namespace baton::gateway {

@@ -1,6 +1,6 @@
 // The actor between the servers and the workers of one model. It queues and batches requests
-// (runtime/schedule/worker_queue.hpp has the states), delivers pieces to their streams, and has
-// hung workers ended. It never touches a socket: the worker server sends for it.
+// (runtime/schedule/workers/worker_queue.hpp has the states), delivers pieces to their streams, and
+// has hung workers ended. It never touches a socket: the worker server sends for it.
 //
 //   server --open_infer--> pool --infer_batch--> worker --inferred--> pool --> the stream
 //   server --close_request--> pool --cancel_infer--> worker
@@ -11,7 +11,7 @@
 #include "gateway/dispatch/pipeline_client.hpp"
 #include "gateway/metrics/worker_load.hpp"
 #include "gateway/state/gateway_state.hpp"
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 
 #include <caf/all.hpp>
 

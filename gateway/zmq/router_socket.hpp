@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/packet.hpp"
 #include "schema/result.hpp"
 

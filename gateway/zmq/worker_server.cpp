@@ -2,7 +2,7 @@
 
 #include "gateway/state/request_guard.hpp"
 #include "gateway/zmq/router_socket.hpp"
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>

@@ -8,7 +8,7 @@
 
 #include "gateway/admission/admission.hpp"
 #include "gateway/api/kserve/kserve_infer.hpp"
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 
 #include <chrono>
 #include <cstdint>

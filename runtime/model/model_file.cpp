@@ -1,22 +1,6 @@
 #include "runtime/model/model_file.hpp"
 
-#include "runtime/model/checkpoint.hpp"
-#include "runtime/model/gguf.hpp"
-
 namespace baton::model {
-namespace {
-
-template <class File>
-result<std::unique_ptr<model_file>> opened(const std::filesystem::path& path) {
-  auto file = File::open(path);
-  if (!file) {
-    return file.error();
-  }
-  return std::unique_ptr<model_file>(std::make_unique<File>(*std::move(file)));
-}
-
-} // namespace
-
 result<std::uint32_t> model_file::get_u32(std::string_view key, std::uint32_t otherwise) const {
   return has(key) ? get_u32(key) : result<std::uint32_t>(otherwise);
 }
@@ -31,12 +15,6 @@ result<bool> model_file::get_bool(std::string_view key, bool otherwise) const {
 }
 result<std::string> model_file::get_string(std::string_view key, std::string_view otherwise) const {
   return has(key) ? get_string(key) : result<std::string>(std::string(otherwise));
-}
-
-result<std::unique_ptr<model_file>> open_model(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ? opened<checkpoint>(path)
-                                                      : opened<gguf_file>(path);
 }
 
 result<void> check_rows(const tensor_view& tensor, std::uint64_t first, std::uint64_t count,

@@ -67,9 +67,6 @@ protected:
   model_file& operator=(model_file&&) = default;
 };
 
-// A directory is read as a checkpoint, anything else as GGUF. Errors: as their open().
-result<std::unique_ptr<model_file>> open_model(const std::filesystem::path& path);
-
 // The checks of copy_rows. Errors: invalid_value.
 result<void> check_rows(const tensor_view& tensor, std::uint64_t first, std::uint64_t count,
                         std::uint64_t out_bytes);

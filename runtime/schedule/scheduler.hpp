@@ -11,8 +11,8 @@
 //   ticket_output    messages, and the ends of choices and tickets
 #pragma once
 
-#include "runtime/schedule/acknowledge.hpp"
-#include "runtime/schedule/batch_former.hpp"
+#include "runtime/schedule/steps/acknowledge.hpp"
+#include "runtime/schedule/steps/batch_former.hpp"
 
 #include <optional>
 #include <string>

@@ -10,7 +10,7 @@
 // inboxes; unanswered requests are sent again. All keep their numbers.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "sdk/cpp/baton/client.hpp"
 #include "sdk/cpp/inbox.hpp"
 

@@ -1,7 +1,7 @@
 // The DEALER of a connection, with whole messages; the only file of the SDK that uses ZeroMQ.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 
 #include <zmq.hpp>

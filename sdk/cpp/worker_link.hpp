@@ -5,7 +5,7 @@
 //   void) open --leave--> leaving --drain--> released connecting --refusal--> lost
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "sdk/cpp/dealer_socket.hpp"
 
 #include <condition_variable>

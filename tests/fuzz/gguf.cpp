@@ -1,5 +1,5 @@
 // A GGUF file: metadata, tensors, the model it describes and its vocabulary.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"

@@ -5,7 +5,7 @@
 #include "gateway/grpc/library/codec.hpp"
 #include "gateway/request/request_check.hpp"
 #include "gateway/state/gateway_state.hpp"
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/fuzz/input.hpp"
 
 #include <string>

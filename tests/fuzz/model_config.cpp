@@ -1,5 +1,5 @@
 // config.json of a model directory, beside weights that may or may not fit it.
-#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/model_use.hpp"
 #include "tests/support/checkpoint_writer.hpp"

@@ -1,5 +1,5 @@
 // model.safetensors.index.json of a model directory, beside the files of a valid one.
-#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/model_use.hpp"
 #include "tests/support/checkpoint_writer.hpp"

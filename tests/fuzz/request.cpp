@@ -17,7 +17,7 @@
 #include "gateway/request/tensor_data.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/websocket/websocket_messages.hpp"
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/round_trip.hpp"
 

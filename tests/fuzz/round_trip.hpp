@@ -1,7 +1,7 @@
 // A message that was read from the wire can be written again with the same meaning.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 
 #include <cstring>
 

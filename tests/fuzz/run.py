@@ -30,8 +30,8 @@ class Target:
 
 
 JSON = ["{", "}", "[", "]", ":", ",", '"', "\\xef\\xbb\\xbf", " ", "\\x09", "\\x0d", "\\x0a", "\\\\u0061", "\\\\u00e4", "null", "true", "false", "-1", "1e9", "0.5"]
-MODEL = ["runtime/model/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/gptq.cpp",
-         "runtime/model/safetensors.cpp"]
+MODEL = ["runtime/model/checkpoint/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/checkpoint/gptq.cpp",
+         "runtime/model/checkpoint/safetensors.cpp"]
 TARGETS = {
     "api_keys": Target([], ["cluster/config/api_key_file.cpp", "cluster/formats/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
     "calls": Target([], ["runtime/text/stream/call_style.cpp"], JSON + ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "; ", "```json\n", "\n```"]),
@@ -40,7 +40,7 @@ TARGETS = {
     "constraint": Target([], ["runtime/grammar/json_schema/json_schema.cpp", "runtime/grammar/json_schema/schema_*.cpp", "runtime/grammar/ebnf.cpp"],
                          JSON + ["\\\\d", "\\\\w", "[^", "(?:", "{2,3}", "|", "*", "+", "::=", "root", "#/$defs/a", "$defs"]),
     "gguf": Target(["tests/data/model/families/llama3.gguf", "tests/data/model/families/mistral.gguf"],
-                   ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary/vocabulary_gguf.cpp"]),
+                   ["runtime/model/gguf/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary/vocabulary_gguf.cpp"]),
     "http": Target([], ["gateway/http/*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
                                                 "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
     "launch_command": Target([], ["cluster/import/launch_*.cpp", "cluster/models/torchserve/torchserve_properties.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),

@@ -1,5 +1,5 @@
 // A safetensors file, alone and as the weights of a model that GPTQ may have quantised.
-#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/model_use.hpp"
 #include "tests/support/checkpoint_writer.hpp"

@@ -6,7 +6,7 @@
 #include "actors/detokenizer.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/stage.hpp"
-#include "actors/supervisor.hpp"
+#include "actors/supervision/supervisor.hpp"
 #include "cluster/bus/message_router.hpp"
 #include "cluster/membership/generation_registry.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"

@@ -1,7 +1,7 @@
 // The processes of the simulated cluster: the parts that each one's main would assemble.
 #include "actors/tokenizer.hpp"
 #include "cluster/bus/proxies.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/sim/world.hpp"
 #include "tests/support/gguf_writer.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/model/description.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "schema/ids.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/places.hpp"

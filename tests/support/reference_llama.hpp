@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/model/description.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 
 #include <vector>
 

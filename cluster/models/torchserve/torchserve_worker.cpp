@@ -1,7 +1,7 @@
 #include "cluster/models/torchserve/torchserve_worker.hpp"
 
-#include "cluster/config/imported_config.hpp"
-#include "cluster/config/yaml_reader.hpp"
+#include "cluster/config/imported/imported_config.hpp"
+#include "cluster/config/imported/yaml_reader.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // .../server/blob/main/docs/user_guide/model_configuration.md. Pure.
 #pragma once
 
-#include "cluster/config/imported_config.hpp"
+#include "cluster/config/imported/imported_config.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

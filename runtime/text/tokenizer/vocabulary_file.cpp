@@ -1,6 +1,6 @@
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
 
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 

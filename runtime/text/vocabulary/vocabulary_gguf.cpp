@@ -2,7 +2,7 @@
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 
 #include <algorithm>
 #include <array>

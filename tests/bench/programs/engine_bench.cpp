@@ -7,6 +7,7 @@
 #include "runtime/cpu/forward/bandwidth.hpp"
 #include "runtime/cpu/forward/engine_cpu.hpp"
 #include "runtime/model/description.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "tests/bench/programs/product_ceiling.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Measures a plugin engine in process: decode at several batch sizes, prefill, and the time of a
 // step with almost nothing to compute. Prints one JSON object per line. Called by gpu.py.
-#include "runtime/model/model_file.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/bench/programs/median.hpp"
 

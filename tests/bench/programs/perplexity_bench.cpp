@@ -3,7 +3,7 @@
 // second half of a chunk every token is scored that has a successor. Run by
 // tests/bench/sections/perplexity.py and by people.
 #include "runtime/cpu/forward/engine_cpu.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 

@@ -1,8 +1,8 @@
 // The root's side: a supervisor with one child per machine, and the pipeline whose epoch has a
 // stage on every machine.
 #include "actors/pipeline.hpp"
-#include "actors/supervisor.hpp"
-#include "schema/codec.hpp"
+#include "actors/supervision/supervisor.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/bench/programs/scale.hpp"
 
 #include <caf/all.hpp>

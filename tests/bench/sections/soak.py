@@ -1,7 +1,7 @@
 """The row `soak` of faults.py: faults of all kinds, one every few seconds, under clients that return; and what memory grows meanwhile.
 
 A kind comes once a round, in an order that is drawn; shards take turns. So every supervisor's restart intensity
-(actors/restart.hpp) is kept in the worst order, too: test_soak.py counts.
+(actors/supervision/restart.hpp) is kept in the worst order, too: test_soak.py counts.
 """
 import contextlib
 import dataclasses

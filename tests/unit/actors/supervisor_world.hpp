@@ -1,7 +1,7 @@
 // The supervisor actor on CAF's testing scheduler. No process, no sleep.
 #pragma once
 
-#include "actors/supervisor.hpp"
+#include "actors/supervision/supervisor.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // the engine interface. Method: tiny files with the answers of transformers
 // (tests/data/model/make_family_goldens.py), cut into steps, stages and threads in many ways.
 // Descriptions with one changed feature must give other logits.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/sequences.hpp"

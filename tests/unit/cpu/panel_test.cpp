@@ -2,7 +2,8 @@
 // GPTQ against its formula over the stored tensors.
 #include "runtime/cpu/kernels/panel.hpp"
 #include "runtime/cpu/kernels/weight_block.hpp"
-#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 

@@ -1,7 +1,7 @@
 // Goal: the engine computes the published model. Method: the default model against transformers in
 // float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output; the
 // perplexity of a long text against llama-perplexity's. Skipped without the model file.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/unit/cpu/greedy_reference.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"

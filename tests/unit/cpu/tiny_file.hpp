@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/forward/engine_cpu.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/grammar/automata/mask_maker.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 
 #include <doctest/doctest.h>

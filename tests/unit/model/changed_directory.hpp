@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/model/description.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

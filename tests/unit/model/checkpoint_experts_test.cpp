@@ -2,8 +2,8 @@
 // mismatched or unknown layouts are rejected by their published names. Method: copies of
 // tests/data/model/families/NAME with one change. checkpoint_test.cpp checks that they equal their
 // GGUF files.
-#include "runtime/model/checkpoint.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/unit/model/changed_directory.hpp"
 
 using namespace baton;

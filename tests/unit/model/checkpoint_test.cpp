@@ -1,8 +1,9 @@
 // Model directories as Hugging Face's libraries write them: the same description as the GGUF file
 // of the same model, in both forms of config.json. Errors name the field, the tensor or the file as
 // published. Method: copies of tests/data/model/families/NAME with one change.
-#include "runtime/model/checkpoint.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/checkpoint/checkpoint.hpp"
+#include "runtime/model/gguf/gguf.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/unit/model/changed_directory.hpp"
 

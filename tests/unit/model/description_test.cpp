@@ -1,6 +1,6 @@
 // A description is read from a file, or rejected by the name of the invalid item.
 #include "runtime/model/description.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

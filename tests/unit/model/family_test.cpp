@@ -1,7 +1,7 @@
 // The architecture that each family's name and keys define: read from the tiny files of
 // tests/data/model/families, and from llama files with one more key.
 #include "runtime/model/family.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

@@ -1,5 +1,5 @@
 // The reader returns what a writer puts into a GGUF file; invalid queries fail by name.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

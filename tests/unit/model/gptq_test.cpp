@@ -1,7 +1,7 @@
 // Matrices quantised by GPTQ: rows are scale * (code - zero) to the last bit, and mismatches are
 // rejected by name. Method: files with random codes, scales and zero points, written in each form,
 // against the formula.
-#include "runtime/model/gptq.hpp"
+#include "runtime/model/checkpoint/gptq.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

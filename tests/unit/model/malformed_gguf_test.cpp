@@ -1,6 +1,6 @@
 // Malformed files. Each must end in an error that names the fault. None may crash, read outside the
 // file or need more memory than the file's size justifies.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

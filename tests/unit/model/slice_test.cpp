@@ -1,5 +1,5 @@
 // Cuts of a model into stages: complete, in order, even in cost, and measured in bytes.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

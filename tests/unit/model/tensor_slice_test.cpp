@@ -1,6 +1,6 @@
 // Slices of a layer for the ranks of a group: complete, in order, on the borders of heads and
 // blocks, as even as the speeds. A layer that cannot be cut is named.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

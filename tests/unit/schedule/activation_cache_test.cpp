@@ -1,5 +1,5 @@
 // Rows that stage 0 may send again without computing them, and rows that it must not.
-#include "runtime/schedule/activation_cache.hpp"
+#include "runtime/schedule/steps/activation_cache.hpp"
 
 #include <doctest/doctest.h>
 

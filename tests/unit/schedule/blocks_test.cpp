@@ -1,5 +1,5 @@
 // The management of KV blocks.
-#include "runtime/schedule/blocks.hpp"
+#include "runtime/schedule/kv/blocks.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // The copies ahead and at the switch are the ones that the sequences need. Under random requests,
 // with few blocks, sharing, preemption and swap, the other memory has every position that is read
 // afterwards.
-#include "runtime/schedule/kv_move.hpp"
+#include "runtime/schedule/kv/kv_move.hpp"
 #include "runtime/schedule/scheduler.hpp"
 
 #include <doctest/doctest.h>

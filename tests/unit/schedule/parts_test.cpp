@@ -1,7 +1,7 @@
 // The parts of the scheduler, each without the others where it needs none.
-#include "runtime/schedule/flights.hpp"
-#include "runtime/schedule/suspects.hpp"
-#include "runtime/schedule/ticket_table.hpp"
+#include "runtime/schedule/steps/flights.hpp"
+#include "runtime/schedule/steps/suspects.hpp"
+#include "runtime/schedule/tickets/ticket_table.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 namespace baton::schedule {

@@ -1,5 +1,5 @@
 // Restart intensity and back-off, on a clock that the test moves.
-#include "runtime/schedule/retry_policy.hpp"
+#include "runtime/schedule/tickets/retry_policy.hpp"
 
 #include <doctest/doctest.h>
 

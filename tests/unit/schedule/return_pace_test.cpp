@@ -1,5 +1,5 @@
 // Retry times of refused requests: they come back one by one, as slots become free.
-#include "runtime/schedule/return_pace.hpp"
+#include "runtime/schedule/tickets/return_pace.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;

@@ -1,6 +1,6 @@
 // Async scheduling: one micro-batch ahead of its tokens. Which batch may be formed early, how it
 // gets its tokens, and that a useless one leaves no trace.
-#include "runtime/schedule/token_feedback.hpp"
+#include "runtime/schedule/steps/token_feedback.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;

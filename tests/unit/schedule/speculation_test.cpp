@@ -1,6 +1,6 @@
 // Speculative decoding: the source of draft tokens, their rows after a decode row, and their
 // acceptance up to the first wrong one.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
-#include "runtime/schedule/token_feedback.hpp"
+#include "runtime/schedule/steps/token_feedback.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Bytes from a broken or hostile peer: refused with bad_frame, never trusted, never fatal.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 #include "schema/wire_generated.h"
 #include "tests/unit/schema/message_fill.hpp"

@@ -1,5 +1,5 @@
 // Messages survive the codec completely: every field of every kind, at any alignment.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 

@@ -3,7 +3,7 @@
 // inside a cluster (wire.fbs) are only exchanged by equal builds: if a table changes its shape,
 // delete its files and write them again.
 // BATON_WRITE_GOLDEN=1 writes files that do not exist yet; it never replaces one.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The limits that an API server checks before it encodes, each under its parameter's name.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "schema/limits.hpp"
 
 #include <doctest/doctest.h>

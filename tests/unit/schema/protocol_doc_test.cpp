@@ -1,5 +1,5 @@
 // docs/reference/protocol.md lists every message kind and every error with the numbers of the code.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/unit/schema/message_fill.hpp"
 
 #include <doctest/doctest.h>

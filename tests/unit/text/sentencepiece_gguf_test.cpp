@@ -1,5 +1,5 @@
 // The GGUF keys of SentencePiece vocabularies.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/support/gguf_writer.hpp"

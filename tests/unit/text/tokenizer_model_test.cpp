@@ -1,6 +1,6 @@
 // The default model's vocabulary, read from its file: ids compared with Hugging Face's tokenizers.
 // Without the file under models/ (see ./up) these cases print a note and end.
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/gguf/gguf.hpp"
 #include "runtime/text/stream/detokenizer.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"

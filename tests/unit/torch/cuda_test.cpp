@@ -1,6 +1,7 @@
 // Goal: CUDA tensors and kernels give the results of CPU tensors. Method: the tests of
 // engine_torch_test.cpp on cuda:0; every case prints that it is skipped where there is no such
 // device.
+#include "runtime/model/open/open_model.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/sequences.hpp"

@@ -1,6 +1,7 @@
 // Goal: the GPU engine on top of torch. Method: its library on CPU tensors: the contract of engines
 // within a stated tolerance, the families with the answers of transformers. Also the default model
 // beside the native engine, and a missing device.
+#include "runtime/model/open/open_model.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/greedy_reference.hpp"

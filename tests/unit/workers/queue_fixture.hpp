@@ -1,7 +1,7 @@
 // A queue of a worker model, its clock, and the orders that it produced.
 #pragma once
 
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 #include "tests/unit/workers/worker_lives.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Random requests on the queue of a worker model with preferred sizes, priorities and timeouts. A
 // simple model of the queue gives the order of service, the times of batches, and the refusals.
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Workers in these tests: two, and the first one after a restart.
 #pragma once
 
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 
 namespace baton::tests {
 

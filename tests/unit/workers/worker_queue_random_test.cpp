@@ -1,6 +1,6 @@
 // Random events on the queue of a worker model. Each accepted request ends exactly once, gets
 // nothing after its end, and nothing is left when all workers have finished.
-#include "runtime/schedule/worker_queue.hpp"
+#include "runtime/schedule/workers/worker_queue.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Batches of requests over workers that join, die, hang and leave.
-#include "schema/codec.hpp"
+#include "schema/codec/codec.hpp"
 #include "tests/unit/workers/queue_fixture.hpp"
 
 #include <doctest/doctest.h>

@@ -17,7 +17,7 @@ from streams import Stream
 
 CLEAN, USAGE, NOT_RUNNING, STREAMS_CUT, PROCESS_FAILED, PERMANENT = 0, 2, 3, 4, 5, 78  # cluster/files/exit_status.hpp
 PROMPT = "Write a short story about a fox."
-AGENT_RESTARTS_MAX = 3  # within 300 s: actors/restart.hpp
+AGENT_RESTARTS_MAX = 3  # within 300 s: actors/supervision/restart.hpp
 
 
 def endless(cluster):

@@ -19,7 +19,7 @@ import pytest
 from harness import CLUSTER, ROOT, free_ports
 from worker_models import SDK, WithWorkers, wait_for
 
-sys.path[:0] = [str(SDK), str(ROOT / "tests" / "system" / "doors")]
+sys.path[:0] = [str(SDK), *(str(ROOT / "tests/system/doors" / folder) for folder in ("", "torchserve"))]
 
 from test_grpc_torchserve import stubs  # noqa: E402, F401 (a fixture)
 

@@ -1,6 +1,6 @@
 // The nodes.toml of one model.
 #include "cluster/config/config.hpp"
-#include "cluster/config/model_launch.hpp"
+#include "cluster/config/imported/model_launch.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

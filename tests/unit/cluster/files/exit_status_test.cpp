@@ -2,7 +2,7 @@
 // units. Method: the table of statuses by error code, and the ways in which `cluster up` ends.
 #include "cluster/files/exit_status.hpp"
 #include "cluster/process/child.hpp"
-#include "cluster/roles/root_end.hpp"
+#include "cluster/roles/root/root_end.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
 // Changes of a model's files that are detected, also outside the fingerprint.
 #include "cluster/plan/model_identity.hpp"
+#include "runtime/model/open/open_model.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Timed steps of an engine: running ones, and those begun, one after the other, until they run or
 // are discarded. The engine computes nothing.
-#include "cluster/roles/watched_engine.hpp"
+#include "cluster/roles/shard/watched_engine.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,85 @@
+// The experts of a mixture. A directory has a tensor per expert; GGUF has one per layer with the
+// experts' rows in order. That joint tensor has no bytes of its own: its rows are read from the
+// experts' tensors.
+#include "runtime/model/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::model {
+
+result<void> checkpoint::add_expert(std::uint64_t number, tensor_view view, source from) {
+  auto& all = experts_[view.name];
+  if (const auto other = all.find(number); other != all.end()) {
+    return duplicate(from, other->second.from);
+  }
+  all.emplace(number, expert_matrix{std::move(view), std::move(from)});
+  return {};
+}
+
+const checkpoint::source* checkpoint::find_expert(const expert_name& name) const {
+  const auto all = experts_.find(gguf_tensor_name(name.pattern, config_.names));
+  if (all == experts_.end()) {
+    return nullptr;
+  }
+  const auto one = all->second.find(name.expert);
+  return one != all->second.end() ? &one->second.from : nullptr;
+}
+
+result<void> checkpoint::join_experts() {
+  const auto count = get_u32(config_.architecture + ".expert_count", 0);
+  if (!count) {
+    return count.error();
+  }
+  for (auto& [name, experts] : experts_) {
+    source from{.published = published_tensor_name(name, config_.names)};
+    for (auto& [number, each] : experts) {
+      if (number != from.experts.size()) { // an earlier expert is missing
+        break;
+      }
+      from.experts.push_back(std::move(each));
+    }
+    if (from.experts.size() < std::max<std::size_t>(*count, experts.size())) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is missing", path_.string(),
+                  published_name_of({from.published, from.experts.size()}));
+    }
+    if (auto r = add_experts(name, std::move(from)); !r) {
+      return r;
+    }
+  }
+  experts_.clear();
+  return {};
+}
+
+result<void> checkpoint::add_experts(const std::string& name, source from) {
+  const auto& first = from.experts.front();
+  for (const auto& [view, own] : from.experts) {
+    if (view.type != first.view.type || view.shape != first.view.shape) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is {}, but '{}' is {}", path_.string(),
+                  own.published, shape_of(view), first.from.published, shape_of(first.view));
+    }
+  }
+  auto all = first.view;
+  all.name = name;
+  all.bytes = {};
+  all.shape.push_back(from.experts.size());
+  return add(std::move(all), std::move(from));
+}
+
+result<void> checkpoint::read_expert_rows(const source& from, std::uint64_t first,
+                                          std::span<std::byte> out) const {
+  const auto& one = from.experts.front().view; // all have its shape
+  const auto rows = one.rows(), row_bytes = one.row_bytes();
+  while (!out.empty()) {
+    const auto& [view, own] = from.experts[first / rows];
+    const auto begin = first % rows, count = std::min(out.size() / row_bytes, rows - begin);
+    if (auto r = read_rows(view, own, begin, count, out.first(count * row_bytes)); !r) {
+      return r;
+    }
+    out = out.subspan(count * row_bytes);
+    first += count;
+  }
+  return {};
+}
+
+} // namespace baton::model

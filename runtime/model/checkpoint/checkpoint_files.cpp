@@ -1,0 +1,296 @@
+// Finds the tensors in the files of a directory, by GGUF's names; those of a quantised module are
+// joined to one matrix. checkpoint_experts.cpp handles experts.
+#include "runtime/model/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace baton::model {
+namespace {
+
+constexpr std::string_view single_file = "model.safetensors";
+constexpr std::string_view index_file = "model.safetensors.index.json";
+// The files of older checkpoints.
+constexpr std::array<std::string_view, 2> pickled_files = {"pytorch_model.bin",
+                                                           "pytorch_model.bin.index.json"};
+constexpr std::string_view head_name = "lm_head.weight";
+constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at a time
+
+// Buffers that older versions of transformers saved and newer versions ignore.
+bool is_leftover(std::string_view published) {
+  return published.ends_with(".rotary_emb.inv_freq");
+}
+
+// Whether a tensor belongs to a quantised module (gptq.hpp).
+bool is_part(std::string_view published) {
+  constexpr std::array<std::string_view, 5> suffixes = {".qweight", ".qzeros", ".scales", ".g_idx",
+                                                        ".bias"};
+  return std::ranges::any_of(suffixes, [&](auto suffix) { return published.ends_with(suffix); });
+}
+
+// The files that an index names, without duplicates. Errors: bad_model_file.
+result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
+  const auto* map = member_of(index, "weight_map");
+  if (map == nullptr || !map->is_object() || map->empty()) {
+    return fail(errc::bad_model_file, "{}: 'weight_map' names no tensors", origin);
+  }
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    const auto name = file.is_string() ? file.get<std::string>() : std::string();
+    // Only a plain name, so nothing outside the directory is opened.
+    if (name.empty() || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos || !name.ends_with(".safetensors")) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is in no safetensors file", origin,
+                  tensor);
+    }
+    files.insert(name);
+  }
+  return files;
+}
+
+} // namespace
+
+result<void> checkpoint::open_files() {
+  if (!config_.rope_factors.empty()) {
+    if (auto r = add_made("rope_freqs.weight", config_.rope_factors); !r) {
+      return r;
+    }
+  }
+  if (is_there(path_ / single_file)) {
+    auto file = safetensors_file::open(path_ / single_file);
+    return file ? add_file(*std::move(file)) : result<void>(file.error());
+  }
+  if (is_there(path_ / index_file)) {
+    return open_indexed();
+  }
+  for (const auto old : pickled_files) {
+    if (is_there(path_ / old)) {
+      return fail(errc::bad_model_file,
+                  "{0}: its weights are Python's pickles ({1}), which run code where they are "
+                  "read. Where transformers and torch are installed, this writes them as "
+                  "safetensors beside: python3 -c \"from transformers import AutoModelForCausalLM "
+                  "as M; M.from_pretrained('{0}', torch_dtype='auto').save_pretrained('{0}')\"",
+                  path_.string(), old);
+    }
+  }
+  return fail(errc::io_failed, "{}: neither {} nor {} is there", path_.string(), single_file,
+              index_file);
+}
+
+result<void> checkpoint::open_indexed() {
+  const auto origin = (path_ / index_file).string();
+  const auto index = read_json_object(origin);
+  if (!index) {
+    return index.error();
+  }
+  const auto names = files_of(*index, origin);
+  if (!names) {
+    return names.error();
+  }
+  for (const auto& name : *names) {
+    auto file = safetensors_file::open(path_ / name);
+    if (!file) {
+      return file.error();
+    }
+    if (auto r = add_file(*std::move(file)); !r) {
+      return r;
+    }
+  }
+  for (const auto& [tensor, file] : index->at("weight_map").items()) {
+    if (!contains_tensor(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
+        !(config_.has_tied_embeddings && tensor == head_name)) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
+                  file.get<std::string>());
+    }
+  }
+  return {};
+}
+
+result<void> checkpoint::add_file(safetensors_file file) {
+  files_.push_back(std::move(file));
+  for (const auto& tensor : files_.back().tensors()) {
+    if (is_leftover(tensor.name)) {
+      continue;
+    }
+    const stored_tensor stored{files_.size() - 1, tensor};
+    if (config_.has_tied_embeddings && tensor.name == head_name && !tied_head_) {
+      tied_head_ = stored;
+      continue;
+    }
+    const auto added = config_.gptq && is_part(tensor.name) ? add_part(stored) : add_stored(stored);
+    if (!added) {
+      return added;
+    }
+  }
+  return {};
+}
+
+// Some files keep a copy of the embedding that the head is tied to. If it differs, it is the
+// model's head, as in transformers and vLLM.
+result<void> checkpoint::add_tied_head() {
+  if (!tied_head_) {
+    return {};
+  }
+  const auto is_copy = repeats_embedding(*tied_head_);
+  if (!is_copy) {
+    return is_copy.error();
+  }
+  return *is_copy ? result<void>() : add_stored(*tied_head_);
+}
+
+result<bool> checkpoint::repeats_embedding(const stored_tensor& head) const {
+  const auto found = sources_.find("token_embd.weight");
+  if (found == sources_.end() || !found->second.file) {
+    return false;
+  }
+  const auto& embedding = tensors_[found->second.tensor];
+  if (embedding.type != head.view.type || embedding.shape != head.view.shape) {
+    return false;
+  }
+  std::vector<std::byte> ours(std::min<std::uint64_t>(compared_bytes, embedding.size_bytes()));
+  std::vector<std::byte> theirs(ours.size());
+  for (std::uint64_t at = 0; at < embedding.size_bytes(); at += ours.size()) {
+    const auto count = std::min<std::uint64_t>(ours.size(), embedding.size_bytes() - at);
+    ours.resize(count);
+    theirs.resize(count);
+    if (auto r = files_[*found->second.file].read(embedding, at, ours); !r) {
+      return r.error();
+    }
+    if (auto r = files_[head.file].read(head.view, at, theirs); !r) {
+      return r.error();
+    }
+    if (ours != theirs) {
+      return false;
+    }
+  }
+  return true;
+}
+
+result<void> checkpoint::add_part(const stored_tensor& part) {
+  const auto [at, is_new] = parts_.emplace(part.view.name, part);
+  if (!is_new) {
+    return fail(errc::bad_model_file, "{}: tensor '{}' is in {} as well",
+                files_[part.file].path().string(), part.view.name,
+                files_[at->second.file].path().string());
+  }
+  return {};
+}
+
+result<void> checkpoint::add_stored(const stored_tensor& stored) {
+  return add_published(stored.view.name, stored.view,
+                       {.file = stored.file, .published = stored.view.name});
+}
+
+result<void> checkpoint::add_published(const std::string& published, tensor_view view,
+                                       source from) {
+  const auto expert = expert_name_of(published);
+  const auto& name = expert ? expert->pattern : published;
+  view.name = gguf_tensor_name(name, config_.names);
+  if (!is_of_experts(published)) {
+    return add(std::move(view), std::move(from));
+  }
+  if (expert && view.name != name) {
+    return add_expert(expert->expert, std::move(view), std::move(from));
+  }
+  const auto known = published_tensor_name("blk.0.ffn_gate_exps.weight", config_.names);
+  return fail(errc::unsupported_model,
+              "{}: tensor '{}': of experts this build reads a tensor for each and each matrix, as "
+              "'{}'",
+              path_.string(), from.published, published_name_of({known, 0}));
+}
+
+result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
+  tensor_view view{std::move(name), tensor_type::f32, {values.size()}, {}};
+  view.bytes = std::as_bytes(std::span(values)); // stays valid when the vector is moved
+  auto published = view.name;
+  return add(std::move(view), {.made = std::move(values), .published = std::move(published)});
+}
+
+result<void> checkpoint::add(tensor_view view, source from) {
+  from.tensor = tensors_.size();
+  const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));
+  if (!is_new) {
+    return duplicate(from, at->second);
+  }
+  tensors_.push_back(std::move(view));
+  return {};
+}
+
+error checkpoint::duplicate(const source& from, const source& by) const {
+  const auto origin = [this](const source& each) {
+    return (each.file ? files_[*each.file].path() : path_).string();
+  };
+  return fail(errc::bad_model_file, "{}: tensor '{}' duplicates '{}' in {}", origin(from),
+              from.published, by.published, origin(by));
+}
+
+bool checkpoint::contains_tensor(const std::string& published, const std::string& file) const {
+  std::optional<std::size_t> holder;
+  if (const auto part = parts_.find(published); part != parts_.end()) {
+    holder = part->second.file;
+  } else if (const auto expert = expert_name_of(published)) {
+    const auto* from = find_expert(*expert);
+    holder = from != nullptr ? from->file : std::nullopt;
+  } else if (const auto whole = sources_.find(gguf_tensor_name(published, config_.names));
+             whole != sources_.end()) {
+    holder = whole->second.file;
+  }
+  return holder && files_[*holder].path().filename() == file;
+}
+
+result<void> checkpoint::join_parts() {
+  for (const auto& [name, part] : parts_) {
+    const auto module = name.substr(0, name.rfind('.'));
+    result<void> joined;
+    if (name.ends_with(".bias")) {
+      joined = take_bias(module, part);
+    } else if (name.ends_with(".qweight")) {
+      joined = join_matrix(module);
+    } else if (!parts_.contains(module + ".qweight")) {
+      joined =
+          fail(errc::bad_model_file, "{}: tensor '{}' lacks its qweight", path_.string(), name);
+    }
+    if (!joined) {
+      return joined;
+    }
+  }
+  parts_.clear();
+  return {};
+}
+
+result<void> checkpoint::join_matrix(const std::string& module) {
+  const auto part = [&](std::string_view role) -> const stored_tensor* {
+    const auto found = parts_.find(fmt::format("{}.{}", module, role));
+    return found != parts_.end() ? &found->second : nullptr;
+  };
+  auto matrix = gptq_matrix::open({.qweight = part("qweight"),
+                                   .qzeros = part("qzeros"),
+                                   .scales = part("scales"),
+                                   .g_idx = part("g_idx")},
+                                  *config_.gptq, files_);
+  if (!matrix) {
+    return fail(matrix.error().code, "{}: {}", path_.string(), matrix.error().message);
+  }
+  auto view = matrix->view({});
+  return add_published(module + ".weight", std::move(view),
+                       {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
+}
+
+// AutoGPTQ stores a zero bias with every matrix, even if the family has none.
+result<void> checkpoint::take_bias(const std::string& module, const stored_tensor& bias) {
+  const auto& name = bias.view.name;
+  const bool is_read = config_.has_attention_bias && gguf_tensor_name(name, config_.names) != name;
+  if (is_read || !parts_.contains(module + ".qweight")) {
+    return add_stored(bias);
+  }
+  std::vector<std::byte> raw(bias.view.size_bytes());
+  if (auto r = files_[bias.file].read(bias.view, 0, raw); !r) {
+    return r;
+  }
+  const bool is_zero = std::ranges::all_of(raw, [](std::byte b) { return b == std::byte{0}; });
+  return is_zero ? result<void>() : add_stored(bias);
+}
+
+} // namespace baton::model

@@ -1,0 +1,145 @@
+// Maps the tensor names of transformers' decoders to GGUF's.
+#include "runtime/model/checkpoint/checkpoint_config.hpp"
+
+#include <array>
+#include <charconv>
+
+namespace baton::model {
+namespace {
+
+// The families that a row applies to: all; those with norms only before attention and ffn, or on
+// both sides; those with experts in mlp, or in block_sparse_moe.
+enum class scope : std::uint8_t { any, norms_before, norms_both, mlp, block_sparse_moe };
+struct name_row {
+  std::string_view published;
+  std::string_view gguf;
+  scope where = scope::any;
+};
+
+bool applies(const name_row& row, const name_rules& rules) {
+  switch (row.where) {
+  case scope::norms_before:
+    return !rules.has_post_norms;
+  case scope::norms_both:
+    return rules.has_post_norms;
+  case scope::mlp:
+    return !rules.has_block_sparse_moe;
+  case scope::block_sparse_moe:
+    return rules.has_block_sparse_moe;
+  case scope::any:
+    break;
+  }
+  return true;
+}
+
+constexpr std::array whole_names = {
+    name_row{"lm_head.weight", "output.weight"},
+    name_row{"model.embed_tokens.weight", "token_embd.weight"},
+    name_row{"model.norm.weight", "output_norm.weight"},
+};
+// A star represents the number of an expert; the experts' rows are consecutive.
+constexpr std::array layer_names = {
+    name_row{"block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight",
+             scope::block_sparse_moe},
+    name_row{"block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight",
+             scope::block_sparse_moe},
+    name_row{"block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", scope::block_sparse_moe},
+    name_row{"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", scope::block_sparse_moe},
+    name_row{"input_layernorm.weight", "attn_norm.weight"},
+    name_row{"mlp.down_proj.weight", "ffn_down.weight"},
+    name_row{"mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", scope::mlp},
+    name_row{"mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", scope::mlp},
+    name_row{"mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", scope::mlp},
+    name_row{"mlp.gate.weight", "ffn_gate_inp.weight", scope::mlp},
+    name_row{"mlp.gate_proj.weight", "ffn_gate.weight"},
+    name_row{"mlp.up_proj.weight", "ffn_up.weight"},
+    name_row{"mlp.gate_up_proj.weight", "ffn_up.weight"},
+    name_row{"post_attention_layernorm.weight", "ffn_norm.weight", scope::norms_before},
+    name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", scope::norms_both},
+    name_row{"post_feedforward_layernorm.weight", "post_ffw_norm.weight", scope::norms_both},
+    name_row{"pre_feedforward_layernorm.weight", "ffn_norm.weight", scope::norms_both},
+    name_row{"self_attn.k_norm.weight", "attn_k_norm.weight"},
+    name_row{"self_attn.k_proj.bias", "attn_k.bias"},
+    name_row{"self_attn.k_proj.weight", "attn_k.weight"},
+    name_row{"self_attn.o_proj.weight", "attn_output.weight"},
+    name_row{"self_attn.q_norm.weight", "attn_q_norm.weight"},
+    name_row{"self_attn.q_proj.bias", "attn_q.bias"},
+    name_row{"self_attn.q_proj.weight", "attn_q.weight"},
+    name_row{"self_attn.qkv_proj.weight", "attn_qkv.weight"},
+    name_row{"self_attn.v_proj.bias", "attn_v.bias"},
+    name_row{"self_attn.v_proj.weight", "attn_v.weight"},
+};
+
+// One of a tensor's two names, with the prefix of the layer number.
+struct naming {
+  std::string_view name_row::*name;
+  std::string_view layer_prefix;
+};
+constexpr naming published_names{&name_row::published, "model.layers."};
+constexpr naming gguf_names{&name_row::gguf, "blk."};
+
+constexpr std::string_view experts_part = ".experts.";
+
+// A name that is in no table is returned unchanged.
+std::string renamed(std::string_view name, const naming& from, const naming& to,
+                    const name_rules& rules) {
+  for (const auto& row : whole_names) {
+    if (row.*from.name == name) {
+      return std::string(row.*to.name);
+    }
+  }
+  const auto dot = name.starts_with(from.layer_prefix) ? name.find('.', from.layer_prefix.size())
+                                                       : std::string_view::npos;
+  if (dot == std::string_view::npos) {
+    return std::string(name);
+  }
+  const auto layer = name.substr(from.layer_prefix.size(), dot - from.layer_prefix.size());
+  for (const auto& row : layer_names) {
+    if (row.*from.name == name.substr(dot + 1) && applies(row, rules)) {
+      return fmt::format("{}{}.{}", to.layer_prefix, layer, row.*to.name);
+    }
+  }
+  return std::string(name);
+}
+
+} // namespace
+
+std::string gguf_tensor_name(std::string_view published, const name_rules& rules) {
+  return renamed(published, published_names, gguf_names, rules);
+}
+
+std::string published_tensor_name(std::string_view name, const name_rules& rules) {
+  return renamed(name, gguf_names, published_names, rules);
+}
+
+bool is_of_experts(std::string_view published) noexcept {
+  return published.find(experts_part) != std::string_view::npos;
+}
+
+std::optional<expert_name> expert_name_of(std::string_view published) {
+  const auto part = published.find(experts_part);
+  if (part == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto begin = part + experts_part.size(), end = published.find('.', begin);
+  if (end == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto digits = published.substr(begin, end - begin);
+  expert_name found;
+  const auto [rest, problem] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), found.expert);
+  if (problem != std::errc() || rest != digits.data() + digits.size()) {
+    return std::nullopt;
+  }
+  found.pattern = fmt::format("{}*{}", published.substr(0, begin), published.substr(end));
+  return found;
+}
+
+std::string published_name_of(const expert_name& name) {
+  const auto star = name.pattern.find('*');
+  return fmt::format("{}{}{}", name.pattern.substr(0, star), name.expert,
+                     name.pattern.substr(star + 1));
+}
+
+} // namespace baton::model

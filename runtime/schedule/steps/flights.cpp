@@ -1,0 +1,48 @@
+#include "runtime/schedule/steps/flights.hpp"
+
+namespace baton::schedule {
+
+namespace {
+
+template <class Flight>
+std::optional<Flight> taken_from(std::map<batch_id, Flight>& all, batch_id batch) {
+  const auto it = all.find(batch);
+  if (it == all.end())
+    return std::nullopt;
+  auto found = std::move(it->second);
+  all.erase(it);
+  return found;
+}
+
+} // namespace
+
+std::optional<flight> flights::take(batch_id batch) {
+  auto landed = taken_from(flights_, batch);
+  if (landed)
+    has_isolated_ = false;
+  return landed;
+}
+
+std::optional<std::vector<late_part>> flights::take_late(batch_id batch) {
+  return taken_from(late_, batch);
+}
+
+void flights::close_epoch() {
+  has_isolated_ = false;
+  for (const auto& [batch, f] : flights_) {
+    if (!f.copied.empty()) // its copies are lost
+      continue;
+    auto& late = late_[batch];
+    for (const part& p : f.parts)
+      late.push_back({.who = p.of->service_order(),
+                      .position = p.position,
+                      .rows = p.rows - p.drafts,
+                      .draws = p.draws(),
+                      .pools = p.pools,
+                      .scores = p.scores,
+                      .is_prefill = p.is_prefill});
+  }
+  flights_.clear();
+}
+
+} // namespace baton::schedule
