@@ -32,7 +32,8 @@ inline constexpr std::chrono::milliseconds epoch_pause_max =
 class epoch_retries {
 public:
   using time_point = schedule::retry_policy::time_point;
-  using incarnations = std::vector<std::pair<process_id, epoch_id>>; // the shards' incarnations
+  using incarnations =
+      std::vector<std::pair<process_id, incarnation_id>>; // the shards' incarnations
 
   // Whether an epoch with these shards may be opened now. If not, ask again later.
   bool may_open(const incarnations& shards, time_point now);

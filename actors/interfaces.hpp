@@ -27,7 +27,7 @@ struct peer_up {
 };
 struct peer_down {
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::string why;
 };
 

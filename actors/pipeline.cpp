@@ -131,9 +131,9 @@ std::size_t pipeline::stage_set_to_open() const {
   return !is_complete(current_set()) && is_complete(stage_sets_[0]) ? 0 : current_;
 }
 
-std::vector<std::pair<process_id, epoch_id>> pipeline::openable() const {
+std::vector<std::pair<process_id, incarnation_id>> pipeline::openable() const {
   const auto& next = stage_sets_[stage_set_to_open()];
-  std::vector<std::pair<process_id, epoch_id>> shards;
+  std::vector<std::pair<process_id, incarnation_id>> shards;
   if (state_ == state::waiting && is_complete(next))
     for (const auto& s : next.rank_slots)
       shards.emplace_back(s.ready->process, s.ready->incarnation);

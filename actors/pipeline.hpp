@@ -64,7 +64,7 @@ public:
   result<announced> on_ready(const stage_ready& stage);
   // The incarnations of the shards with which an epoch can be opened now; empty if one is missing
   // or an epoch is under way.
-  std::vector<std::pair<process_id, epoch_id>> openable() const;
+  std::vector<std::pair<process_id, incarnation_id>> openable() const;
   // The messages that open an epoch with them.
   std::vector<order> open_if_complete();
   // True if this was the last one: the pipeline is open now.
@@ -112,7 +112,7 @@ private:
   static stage_set stage_set_of(const baton::generation& g);
   struct member { // of the previous open epoch
     process_id process;
-    epoch_id incarnation;
+    incarnation_id incarnation;
     std::uint64_t kv_incarnation = 0;
   };
   const stage_set& current_set() const noexcept { return stage_sets_[current_]; }

@@ -18,7 +18,9 @@ struct strong_id {
 // A process of the cluster (gateway, head, agent of node a, shard 1 ...), independent of its
 // incarnation. The number is stable across restarts.
 using process_id = strong_id<struct process_tag, std::uint32_t>;
-// An incarnation of a process, or an uninterrupted run of a pipeline. Grows with every restart.
+// One run of a process, from its start to its end. Grows with every restart.
+using incarnation_id = strong_id<struct incarnation_tag, std::uint64_t>;
+// An uninterrupted run of a pipeline. Grows with every one.
 using epoch_id = strong_id<struct epoch_tag, std::uint64_t>;
 // An actor published on the bus by its process (see actors/interfaces.hpp).
 using actor_id = strong_id<struct actor_tag, std::uint32_t>;
@@ -36,7 +38,7 @@ constexpr std::uint32_t pipeline_of(ticket_id ticket) noexcept {
 // The first ticket of a head's incarnation (its start in µs); others follow in steps of
 // pipelines_max. A head grants fewer than one per pipelines_max µs, so numbers exceed all earlier
 // ones. They stay below 2^53 until 2255, so JavaScript reads them exactly.
-constexpr ticket_id first_ticket_of(epoch_id incarnation, std::uint32_t pipeline) noexcept {
+constexpr ticket_id first_ticket_of(incarnation_id incarnation, std::uint32_t pipeline) noexcept {
   return {incarnation.value - incarnation.value % pipelines_max + pipeline};
 }
 

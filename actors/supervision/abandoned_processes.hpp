@@ -21,7 +21,7 @@ private:
   struct process {
     std::string name;
     process_id id;
-    epoch_id incarnation;
+    incarnation_id incarnation;
     std::int32_t pid = 0;
   };
   std::vector<process> all_;

@@ -32,7 +32,7 @@ child* supervised_children::find(process_id process) {
   return c == by_process_.end() ? nullptr : c->second;
 }
 
-child* supervised_children::find(process_id process, epoch_id incarnation) {
+child* supervised_children::find(process_id process, incarnation_id incarnation) {
   auto* c = find(process);
   return c != nullptr && c->incarnation == incarnation ? c : nullptr;
 }

@@ -64,7 +64,7 @@ struct child {
   child_spec spec;
   schedule::retry_policy policy;
   child_phase phase = child_phase::waiting;
-  epoch_id incarnation{};
+  incarnation_id incarnation{};
   std::int32_t pid = 0;
   std::optional<time_point> ready_at{}; // of this incarnation
   time_point due{}; // backing_off: when to start; starting, silent, stopping: when to kill
@@ -87,7 +87,7 @@ public:
   std::vector<child>& all() noexcept { return children_; } // in start order
   // Each is null if there is no such child.
   child* find(process_id process);
-  child* find(process_id process, epoch_id incarnation);
+  child* find(process_id process, incarnation_id incarnation);
   child* find_elsewhere(process_id process); // one on another machine
 
   // The child's state, to be reported.

@@ -11,13 +11,13 @@ namespace baton::actors {
 // A child left running by another supervisor.
 struct left_child {
   std::int32_t pid = 0;
-  epoch_id incarnation;
+  incarnation_id incarnation;
 };
 
 // A child process ended; sent by the code that waits for it (cluster/child_watch).
 struct child_exited {
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::string how;           // "killed by signal 9", "exit status 1"
   bool is_permanent = false; // the child reported that a restart cannot help (bad configuration...)
   bool has_failed = false;   // an unexpected end, even if it was asked to end
@@ -30,7 +30,7 @@ struct supervisor_config {
   restart_strategy strategy = restart_strategy::one_for_one;
   // The child's process, if it already runs; called once per child. Its end is reported.
   std::function<std::optional<left_child>(const child_spec&)> adopt;
-  std::function<result<std::int32_t>(const child_spec&, epoch_id)> start; // returns the pid
+  std::function<result<std::int32_t>(const child_spec&, incarnation_id)> start; // returns the pid
   // SIGTERM, or SIGKILL; elsewhere a stop message, without force.
   std::function<void(const child_spec&, std::int32_t pid, bool force)> stop;
   // The status of changed children; of all children after a root has connected.
@@ -43,7 +43,8 @@ struct supervisor_config {
   // A retired child has ended for good.
   std::function<void(const child_spec&)> retired = [](const child_spec&) {};
   std::function<time_point()> now;
-  std::function<epoch_id(process_id)> next_incarnation; // grows with every incarnation of a process
+  std::function<incarnation_id(process_id)>
+      next_incarnation;                       // grows with every incarnation of a process
   std::chrono::milliseconds kill_after{5000}; // from SIGTERM to SIGKILL when a child is stopped
   // From the loss of a child's link to SIGKILL: a healthy child reconnects within milliseconds.
   std::chrono::milliseconds silence_max{300};

@@ -41,7 +41,7 @@ bool link::is_gone(instant now) const noexcept {
          now - last_received_ >= options_.heartbeat_timeout;
 }
 
-void link::connect(const std::string& endpoint, epoch_id incarnation, link_effects& fx) {
+void link::connect(const std::string& endpoint, incarnation_id incarnation, link_effects& fx) {
   if (incarnation && (incarnation < incarnation_ || (incarnation == incarnation_ && is_up())))
     return;
   if (state_ != link_state::down && endpoint == endpoint_)

@@ -32,7 +32,7 @@ enum class link_state : std::uint8_t { down, connecting, greeting, up };
 std::string_view name_of(link_state s) noexcept;
 
 struct link_down {
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::string why;
 };
 
@@ -41,7 +41,7 @@ struct link_effects {
   struct outgoing_message {
     message content;
     std::uint64_t correlation = 0;
-    epoch_id target_incarnation; // empty: the one that greeted us
+    incarnation_id target_incarnation; // empty: the one that greeted us
   };
   std::optional<link_down> went_down;
   std::optional<std::string> connect; // ask the bus for a connection to this endpoint
@@ -94,7 +94,7 @@ public:
   bool is_up() const noexcept { return state_ == link_state::up; }
   process_id peer() const noexcept { return peer_; }
   // The incarnation that last greeted us; empty before.
-  epoch_id incarnation() const noexcept { return incarnation_; }
+  incarnation_id incarnation() const noexcept { return incarnation_; }
   const std::optional<hello>& peer_hello() const noexcept { return peer_hello_; }
   const std::string& endpoint() const noexcept { return endpoint_; }
   // A client that has been silent for a while. It has no next incarnation and gets no messages.
@@ -107,7 +107,7 @@ public:
 
   // Sets an address. No effect if this is the current endpoint, or if the peer has greeted us from
   // a later incarnation.
-  void connect(const std::string& endpoint, epoch_id incarnation, link_effects& fx);
+  void connect(const std::string& endpoint, incarnation_id incarnation, link_effects& fx);
   // Where the peer connects back to after its next hello.
   void listen_at(const std::string& endpoint) { self_.endpoint = endpoint; }
   // Back to `down`: the owner disconnects the bus as well.
@@ -184,10 +184,10 @@ private:
   link_state state_ = link_state::down;
   std::string endpoint_;
   std::string reason_;
-  epoch_id incarnation_;
+  incarnation_id incarnation_;
   std::optional<hello> peer_hello_;
   struct refusal {
-    epoch_id incarnation;
+    incarnation_id incarnation;
     std::uint64_t session = 0;
     error why;
   };

@@ -34,7 +34,7 @@ void message_router::on_peer_up(std::function<void(const hello&)> up) {
 }
 
 void message_router::on_peer_down(
-    std::function<void(process_id, epoch_id, const std::string& why)> down) {
+    std::function<void(process_id, incarnation_id, const std::string& why)> down) {
   state_->down = std::move(down);
 }
 
@@ -74,7 +74,7 @@ void message_router::stop() {
 }
 
 result<void> message_router::connect(process_id peer, const std::string& endpoint,
-                                     epoch_id incarnation) {
+                                     incarnation_id incarnation) {
   if (peer == state_->self.process || !peer)
     return fail(errc::bad_config, "process {} is no peer of process {}", peer.value,
                 state_->self.process.value);

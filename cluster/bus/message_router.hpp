@@ -47,7 +47,7 @@ struct message_router_counters {
 
 struct peer_state {
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   link_state state = link_state::down;
   std::string name;
   std::string endpoint;
@@ -75,7 +75,7 @@ public:
   void withdraw(actor_id id);
   // Before `start` only.
   void on_peer_up(std::function<void(const hello&)> up);
-  void on_peer_down(std::function<void(process_id, epoch_id, const std::string& why)> down);
+  void on_peer_down(std::function<void(process_id, incarnation_id, const std::string& why)> down);
   // See bus_events::round_over; unlike other callbacks it may take long.
   void on_round_over(std::function<bool()> round_over);
   void start(instant now = std::chrono::steady_clock::now());
@@ -86,7 +86,8 @@ public:
 
   // Connects to a known address. `incarnation`: its owner's, if known; an address older than the
   // current one is ignored. Errors: bad_config (the bus refuses it).
-  result<void> connect(process_id peer, const std::string& endpoint, epoch_id incarnation = {});
+  result<void> connect(process_id peer, const std::string& endpoint,
+                       incarnation_id incarnation = {});
   void disconnect(process_id peer);
   // Peers that are greeted from now on connect back to this endpoint.
   void listen_at(const std::string& endpoint);

@@ -122,7 +122,7 @@ void message_router::state::deliver_event(bus_event& n) {
 
 sent message_router::state::transmit(peer_route& r, actor_id target, actor_id source,
                                      std::uint64_t correlation, const message& m,
-                                     epoch_id target_incarnation, std::size_t& size_bytes) {
+                                     incarnation_id target_incarnation, std::size_t& size_bytes) {
   const auto kind = kind_of(m);
   auto e = r.to.stamp(target, source, correlation, kind);
   if (target_incarnation)

@@ -46,7 +46,7 @@ struct message_router::state : std::enable_shared_from_this<message_router::stat
   void forget_clients(locked_scope& t); // clients that have gone
   void apply(locked_scope& t, peer_route& r, link_effects& fx);
   sent transmit(peer_route& r, actor_id target, actor_id source, std::uint64_t correlation,
-                const message& m, epoch_id target_incarnation, std::size_t& size_bytes);
+                const message& m, incarnation_id target_incarnation, std::size_t& size_bytes);
   void enqueue(locked_scope& t, peer_route& r, waiting_message m);
   void flush(locked_scope& t, peer_route& r);
   void lose(locked_scope& t, peer_route& r, const std::string& why);
@@ -67,7 +67,7 @@ struct message_router::state : std::enable_shared_from_this<message_router::stat
   hello self; // its endpoint may change
   const message_router_options options;
   std::function<void(const hello&)> up;
-  std::function<void(process_id, epoch_id, const std::string&)> down;
+  std::function<void(process_id, incarnation_id, const std::string&)> down;
   std::function<bool()> round_over;
 
   mutable std::mutex mutex;

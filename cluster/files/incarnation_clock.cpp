@@ -23,7 +23,7 @@ incarnation_clock::incarnation_clock(run_dir dir, const std::string& issuer,
     : dir_(std::move(dir)), file_(issuer + ".life"), clock_(std::move(clock)),
       last_(number_in(dir_, file_)) {}
 
-epoch_id incarnation_clock::next() {
+incarnation_id incarnation_clock::next() {
   std::lock_guard lock(mutex_);
   last_ = std::max(last_ + 1, clock_());
   if (auto noted = dir_.write(file_, std::to_string(last_)); !noted)

@@ -19,7 +19,7 @@ public:
   incarnation_clock(run_dir dir, const std::string& issuer, std::function<std::uint64_t()> clock);
 
   // Later than every earlier value of this name, in any process. Thread-safe.
-  epoch_id next();
+  incarnation_id next();
 
 private:
   const run_dir dir_;

@@ -169,7 +169,7 @@ std::string run_dir::endpoint(std::string_view name) const {
   return fmt::format("ipc://{}/{}{}", path_.string(), name, socket_suffix);
 }
 
-std::string run_dir::endpoint(std::string_view name, epoch_id incarnation) const {
+std::string run_dir::endpoint(std::string_view name, incarnation_id incarnation) const {
   return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, incarnation.value, socket_suffix);
 }
 
@@ -185,7 +185,7 @@ result<void> run_dir::lock() const {
   return fail(errc::conflict, "{} is locked by another process", file.string());
 }
 
-result<void> run_dir::record(std::string_view name, epoch_id incarnation) const {
+result<void> run_dir::record(std::string_view name, incarnation_id incarnation) const {
   const auto pid = getpid();
   const auto ticks = start_ticks_of(pid);
   if (!ticks)

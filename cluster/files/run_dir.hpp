@@ -16,7 +16,7 @@ struct process_record {
   std::string name;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0; // field 22 of /proc/PID/stat
-  epoch_id incarnation;          // incarnation
+  incarnation_id incarnation;    // incarnation
 };
 
 // For commands that only look: removes a run directory that was created during its lifetime and is
@@ -48,12 +48,12 @@ public:
   std::filesystem::path config() const { return path_ / "nodes.toml"; }
   // ipc endpoint of a process that outlives its peers, or of one incarnation of a process.
   std::string endpoint(std::string_view name) const;
-  std::string endpoint(std::string_view name, epoch_id incarnation) const;
+  std::string endpoint(std::string_view name, incarnation_id incarnation) const;
 
   // Makes this process the only root here until it ends. Errors: conflict.
   result<void> lock() const;
   // Records this process under `name`.
-  result<void> record(std::string_view name, epoch_id incarnation) const;
+  result<void> record(std::string_view name, incarnation_id incarnation) const;
   void forget(std::string_view name) const;
   // The public key that a process listens with now; "" if none is recorded.
   void record_key(std::string_view name, const std::string& public_key) const;

@@ -37,7 +37,7 @@ std::string addresses::listen(const stable_name& who) const {
   return fmt::format("tcp://{}:{}", network_->host, network_->port + who.port_offset);
 }
 
-std::string addresses::listen(std::string_view name, epoch_id incarnation) const {
+std::string addresses::listen(std::string_view name, incarnation_id incarnation) const {
   return network_ ? fmt::format("tcp://{}:*", network_->host) : dir_.endpoint(name, incarnation);
 }
 

@@ -26,7 +26,7 @@ public:
   static result<addresses> create(run_dir dir, std::optional<network_record> network);
 
   std::string listen(const stable_name& who) const;
-  std::string listen(std::string_view name, epoch_id incarnation) const;
+  std::string listen(std::string_view name, incarnation_id incarnation) const;
   // The endpoint of a process: on the root's machine from anywhere, an agent from its own machine.
   std::string find(const stable_name& who) const;
 

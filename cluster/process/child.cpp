@@ -54,7 +54,7 @@ void die_with(std::int32_t parent) {
     _exit(127);
 }
 
-void outlive_parent(const run_dir& dir, std::string_view name, epoch_id incarnation) {
+void outlive_parent(const run_dir& dir, std::string_view name, incarnation_id incarnation) {
   if (auto recorded = dir.record(name, incarnation); recorded)
     prctl(PR_SET_PDEATHSIG, 0);
   else

@@ -38,7 +38,7 @@ struct child_end {
 void die_with(std::int32_t parent);
 // A child dies with its parent until it is recorded in the run directory, so no unknown process is
 // left behind. From here on it survives: the parent's successor finds it by its record.
-void outlive_parent(const run_dir& dir, std::string_view name, epoch_id incarnation);
+void outlive_parent(const run_dir& dir, std::string_view name, incarnation_id incarnation);
 
 // The children of this process; one thread waits for their ends.
 class child_watch {

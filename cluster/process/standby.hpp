@@ -21,7 +21,7 @@
 namespace baton::cluster {
 
 struct standby_orders {
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::int32_t parent = 0; // the agent; dies with it until it is recorded
   int file = -1;           // KV memory; -1: none
 };

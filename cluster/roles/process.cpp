@@ -92,7 +92,7 @@ struct process::parts {
   std::vector<caf::actor> owned; // this and the rest may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
-  std::vector<std::function<void(process_id, epoch_id, const std::string&)>> downs;
+  std::vector<std::function<void(process_id, incarnation_id, const std::string&)>> downs;
   std::thread ticker;
   std::mutex mutex;
   std::condition_variable wake;
@@ -242,7 +242,7 @@ void process::report(phase p, std::string reason, double progress) {
 }
 
 void process::on_peer(std::function<void(const hello&)> up,
-                      std::function<void(process_id, epoch_id, const std::string&)> down) {
+                      std::function<void(process_id, incarnation_id, const std::string&)> down) {
   parts_->ups.push_back(std::move(up));
   parts_->downs.push_back(std::move(down));
 }
@@ -256,7 +256,7 @@ void process::begin() {
     for (auto& up : p.ups)
       up(h);
   });
-  p.links->on_peer_down([&p](process_id peer, epoch_id incarnation, const std::string& why) {
+  p.links->on_peer_down([&p](process_id peer, incarnation_id incarnation, const std::string& why) {
     spdlog::info("process {} is down (incarnation {}): {}", peer.value, incarnation.value, why);
     for (auto& down : p.downs)
       down(peer, incarnation, why);

@@ -16,7 +16,7 @@ namespace baton::cluster {
 
 struct identity {
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   role as = role::client;
   std::string name;      // "shard-0"
   std::string endpoint;  // where this incarnation listens
@@ -56,12 +56,12 @@ public:
   void on_tick(std::function<void()> tick);
   // Called when a peer's link comes up or goes down, from the bus's threads. Only before `begin`.
   void on_peer(std::function<void(const hello&)> up,
-               std::function<void(process_id, epoch_id, const std::string&)> down);
+               std::function<void(process_id, incarnation_id, const std::string&)> down);
   // Sends peer_up and peer_down to a typed actor.
   template <class Handle>
   void forward_peer_events(Handle handle) {
     on_peer([handle](const hello& h) { caf::anon_send(handle, actors::peer_up{h}); },
-            [handle](process_id n, epoch_id e, const std::string& why) {
+            [handle](process_id n, incarnation_id e, const std::string& why) {
               caf::anon_send(handle, actors::peer_down{n, e, why});
             });
   }

@@ -58,7 +58,7 @@ result<language> load_language(const cluster_context& context) {
 }
 
 schedule::scheduler_config limits_of(const cluster_context& context, const language& l,
-                                     epoch_id incarnation) {
+                                     incarnation_id incarnation) {
   const auto& m = context.config.model;
   schedule::scheduler_config limits;
   limits.max_num_seqs = m.max_num_seqs;
@@ -136,7 +136,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.incarnation);
   options.plan = context.record().generations->now;
-  options.first_epoch = arguments.incarnation;
+  options.first_epoch = epoch_id{arguments.incarnation.value};
   options.detokenizer = detokenizer;
   options.peers = peers;
   options.card = card_of(context, *loaded);

@@ -77,7 +77,7 @@ void bind_to(const std::vector<std::uint32_t>& cores) {
 
 // Environment of the SDK (docs/apis/workers/libraries-and-other-languages.md).
 void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
-                     epoch_id incarnation, const worker_devices& where) {
+                     incarnation_id incarnation, const worker_devices& where) {
   set("BATON_WORKER_DOOR", dir.endpoint(worker_endpoint_name(post.process.gateway_index)));
   set("BATON_WORKER_NODE", std::to_string(post.process.process.value));
   set("BATON_WORKER_EPOCH", std::to_string(incarnation.value));

@@ -23,7 +23,7 @@ inline constexpr std::string_view kv_file_suffix = "-kv";
 // A child's command line; it reads everything else from the cluster's configuration.
 struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy
-  epoch_id incarnation;          // this incarnation
+  incarnation_id incarnation;    // this incarnation
   std::uint32_t pipeline = 0;    // head, shard: its pipeline
   std::uint32_t index = 0;       // agent: of the node; shard: in the plan; else: within its role
   std::uint32_t generation = 0;  // shard: of that plan

@@ -109,7 +109,7 @@ struct response_limits {
 struct gateway_config {
   // The identity of this process.
   process_id self;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // The pipelines, by number (see pipeline_of); at most pipelines_max. Empty: worker models only.
   std::vector<pipeline_config> pipelines{pipeline_config{}};

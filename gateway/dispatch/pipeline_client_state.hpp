@@ -19,8 +19,8 @@ struct pipeline_client_state {
   std::unordered_map<std::uint64_t, open_entry> open;
   pushed_streams pushed;
   gateway::outage outage;
-  load_totals totals;        // over all incarnations of the head
-  epoch_id head_incarnation; // as of the last link to it
+  load_totals totals;              // over all incarnations of the head
+  incarnation_id head_incarnation; // as of the last link to it
   time_point head_lost_at;
 
   gateway_state& facts() { return *config.state; }

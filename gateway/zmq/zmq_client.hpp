@@ -32,7 +32,7 @@ public:
   zmq_client(admission& opener, const hello& who, principal identity, wiring wires, instant now);
 
   process_id process() const noexcept { return who_.process; }
-  epoch_id incarnation() const noexcept { return who_.incarnation; }
+  incarnation_id incarnation() const noexcept { return who_.incarnation; }
   const principal& identity() const noexcept { return identity_; }
   // The client is unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }

@@ -24,9 +24,9 @@ struct envelope {
   std::uint16_t version = protocol_version;
   message_kind kind{};
   process_id source;
-  epoch_id source_incarnation;
+  incarnation_id source_incarnation;
   process_id target;
-  epoch_id target_incarnation; // none: any incarnation of the target (only hello)
+  incarnation_id target_incarnation; // none: any incarnation of the target (only hello)
   actor_id source_actor;
   actor_id target_actor;
   std::uint64_t correlation = 0;

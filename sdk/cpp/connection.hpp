@@ -77,9 +77,9 @@ private:
   client_options options_;
   std::unique_ptr<dealer_socket> socket_; // owned by the thread once it runs
   process_id process_;
-  epoch_id incarnation_;
+  incarnation_id incarnation_;
   process_id server_;
-  epoch_id server_incarnation_;
+  incarnation_id server_incarnation_;
   std::uint64_t window_bytes_ = 0;
   std::uint64_t sequence_out_ = 0;
   std::uint64_t sequence_in_ = 0;

@@ -21,7 +21,7 @@ namespace baton::sdk {
 struct link_settings {
   std::string endpoint;
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   std::string name;
 };
 
@@ -63,7 +63,7 @@ private:
   dealer_socket socket_;
   // Used by the socket thread alone.
   process_id server_;
-  epoch_id server_incarnation_;
+  incarnation_id server_incarnation_;
   std::uint64_t sequence_in_ = 0;
   std::uint64_t sequence_out_ = 0;
   // Shared, under mutex_.

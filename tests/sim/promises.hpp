@@ -51,13 +51,13 @@ private:
   std::deque<std::chrono::steady_clock::time_point> openings_; // since a step came back
   std::uint64_t steps_ = 0;                                    // that came back
   std::map<process_id, epoch_id> run_; // by shard: the highest epoch that it ran for
-  std::map<std::pair<process_id, process_id>, epoch_id>
+  std::map<std::pair<process_id, process_id>, incarnation_id>
       met_; // the incarnations that each process has met
   std::map<process_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
   std::map<sequence_id, progress> order_; // at stage 0, within an epoch
   epoch_id order_epoch_;
   std::uint64_t most_orphaned_ = 0; // at any time: at most so many were suspended
-  epoch_id head_;                   // the incarnation of the head that was last seen
+  epoch_id head_;                   // first_epoch of the head that was last seen
   std::uint64_t most_open_ = 0;     // tickets, in this incarnation
   std::uint64_t open_before_ = 0;   // in the one before: it may receive them again
 };

@@ -224,7 +224,8 @@ private:
   std::optional<cluster::generation_registry> book_; // the root's
   std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
-  std::map<process_id, epoch_id> given_incarnations_; // by the supervisor, for the next incarnation
+  std::map<process_id, incarnation_id>
+      given_incarnations_; // by the supervisor, for the next incarnation
   std::shared_ptr<gateway::gateway_state> gateway_state_;
   std::optional<gateway::pipeline_client_actor> pipeline_client_;
   std::optional<actors::scheduler_actor> scheduler_;

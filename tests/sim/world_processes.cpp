@@ -91,7 +91,7 @@ world::running_process& world::begin(process_id process, role r, const std::stri
   auto endpoint = l.wire->bind(r == role::shard ? "" : name);
   ENSURE(endpoint.has_value(), "the simulated bus does not bind");
   const auto given = given_incarnations_.extract(process);
-  const auto incarnation = given ? given.mapped() : epoch_id{last_epoch_ += 1000};
+  const auto incarnation = given ? given.mapped() : incarnation_id{last_epoch_ += 1000};
   hello self{process, incarnation, r, name, *endpoint, "sim", 0};
   cluster::message_router_options o;
   o.link.window_bytes = options_.window_bytes;
@@ -133,7 +133,7 @@ void world::forward_peer_events(running_process& l, Handle actor) {
     if (self.process == root_process && h.process == head_process)
       links.send(head_process, actors::well_known::scheduler, message(noted_.now));
   });
-  links.on_peer_down([this, &links, actor](process_id n, epoch_id e, const std::string& why) {
+  links.on_peer_down([this, &links, actor](process_id n, incarnation_id e, const std::string& why) {
     spdlog::info("{:8.3f} {}: node {} is down: {}", seconds(), links.self().name, n.value, why);
     caf::anon_send(actor, actors::peer_down{n, e, why});
   });
@@ -160,7 +160,7 @@ void world::start_root() {
     supervised_.push_back("adopt " + s.name);
     return actors::left_child{++last_pid_, it->second.links->self().incarnation};
   };
-  c.start = [this](const actors::child_spec& s, epoch_id e) -> result<std::int32_t> {
+  c.start = [this](const actors::child_spec& s, incarnation_id e) -> result<std::int32_t> {
     promises_.on_start(s.process, is_alive(s.process));
     supervised_.push_back("start " + s.name);
     given_incarnations_[s.process] = e;
@@ -182,7 +182,7 @@ void world::start_root() {
   c.retired = [this](const actors::child_spec& s) { supervised_.push_back("retire " + s.name); };
   c.stopped = [this] { supervised_.push_back("stopped"); };
   c.now = [this] { return network_.now(); };
-  c.next_incarnation = [this](process_id) { return epoch_id{last_epoch_ += 1000}; };
+  c.next_incarnation = [this](process_id) { return incarnation_id{last_epoch_ += 1000}; };
   auto supervisor = keep(l, system_->spawn(actors::supervisor, c));
   supervisor_ = supervisor;
   l.links->publish(
@@ -270,7 +270,7 @@ void world::start_head() {
     o.serves = [&links](std::uint32_t generation) {
       links.send(root_process, actors::well_known::supervisor, message(serves{generation}));
     };
-  o.first_epoch = links.self().incarnation;
+  o.first_epoch = epoch_id{links.self().incarnation.value};
   detokenizer_ =
       keep(l, system_->spawn(actors::detokenizer, actors::detokenizer_config{peers, words_}));
   o.detokenizer = *detokenizer_;

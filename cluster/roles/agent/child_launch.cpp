@@ -81,7 +81,7 @@ void child_launcher::forget(const actors::child_spec& spec) {
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
-  config.start = [this](const actors::child_spec& spec, epoch_id incarnation) {
+  config.start = [this](const actors::child_spec& spec, incarnation_id incarnation) {
     return start(spec, incarnation);
   };
   config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
@@ -126,7 +126,8 @@ std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
   return known->second;
 }
 
-result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id incarnation) {
+result<std::int32_t> child_launcher::start(const actors::child_spec& spec,
+                                           incarnation_id incarnation) {
   launch what;
   // Our own image, even after a rebuild has replaced the file: only equal builds connect.
   what.program = "/proc/self/exe";
@@ -156,7 +157,8 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
   return started;
 }
 
-child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id incarnation) {
+child_watch::ended child_launcher::ends_of(const actors::child_spec& spec,
+                                           incarnation_id incarnation) {
   return [this, spec, log = dir_.log(spec.name), incarnation](std::int32_t, const child_end& how) {
     check_memory(spec.process, incarnation, how);
     const bool has_exited = how.how == child_end::way::exit,
@@ -172,7 +174,7 @@ child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch
 
 // Wakes the copy of the last incarnation if there is one: it already has the weights.
 result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
-                                                 epoch_id incarnation, launch what) {
+                                                 incarnation_id incarnation, launch what) {
   const int kv_file = kv_file_of(spec);
   const int group_file = group_file_of(spec); // a copy already has it
   if (auto left = standbys_.find(spec.process); left != standbys_.end())
@@ -268,7 +270,8 @@ result<memory_file> child_launcher::make_group_file(process_id leader) {
 
 // A shard that was killed by SIGKILL leaves its KV as of its last finished step. One that crashed,
 // or whose end was not observed, may have written anywhere: the next one gets new memory.
-void child_launcher::check_memory(process_id shard, epoch_id incarnation, const child_end& how) {
+void child_launcher::check_memory(process_id shard, incarnation_id incarnation,
+                                  const child_end& how) {
   std::lock_guard lock(mutex_);
   if (const auto last = now_.find(shard);
       last != now_.end() && last->second.incarnation != incarnation)

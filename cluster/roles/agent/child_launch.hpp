@@ -34,16 +34,16 @@ public:
 private:
   std::uint32_t pipeline_of(const actors::child_spec& spec);
   std::optional<actors::left_child> adopt(const actors::child_spec& spec);
-  result<std::int32_t> start(const actors::child_spec& spec, epoch_id incarnation);
-  result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id incarnation,
+  result<std::int32_t> start(const actors::child_spec& spec, incarnation_id incarnation);
+  result<std::int32_t> start_shard(const actors::child_spec& spec, incarnation_id incarnation,
                                    launch what);
-  child_watch::ended ends_of(const actors::child_spec& spec, epoch_id incarnation);
+  child_watch::ended ends_of(const actors::child_spec& spec, incarnation_id incarnation);
   int kv_file_of(const actors::child_spec& spec);
   int group_file_of(const actors::child_spec& spec);
   result<memory_file> make_group_file(process_id leader);
   void restart_separated_ranks();
   bool abandon(const actors::child_spec& spec);
-  void check_memory(process_id shard, epoch_id incarnation, const child_end& how);
+  void check_memory(process_id shard, incarnation_id incarnation, const child_end& how);
   void ended(actors::child_exited what);
 
   child_watch& watch_;
@@ -63,7 +63,7 @@ private:
   std::map<process_id, std::int32_t> adopted_; // shards that another agent started
   struct latest_incarnation {
     std::int32_t pid = 0;
-    epoch_id incarnation;
+    incarnation_id incarnation;
   };
   std::map<process_id, latest_incarnation> now_;   // by shard: its latest incarnation
   std::map<process_id, standby_channel> standbys_; // by shard: waits to become its next incarnation

@@ -102,7 +102,7 @@ gateway_workers::start(process& self, const cluster_base& cluster,
       [to = made](const hello& h) {
         to->each([&](const serving& s) { caf::anon_send(s.pool, actors::peer_up{h}); });
       },
-      [](process_id, epoch_id, const std::string&) {});
+      [](process_id, incarnation_id, const std::string&) {});
   return made;
 }
 

@@ -144,7 +144,7 @@ void progress::stopped(const root_end& how) {
     print(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
 }
 
-bool progress::was_lost_while_draining(process_id process, epoch_id incarnation) const {
+bool progress::was_lost_while_draining(process_id process, incarnation_id incarnation) const {
   std::lock_guard lock(mutex_);
   return lost_incarnations_.contains({process, incarnation});
 }

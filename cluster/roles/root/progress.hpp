@@ -33,7 +33,7 @@ public:
   std::string wait_drained(std::chrono::milliseconds grace,
                            const std::function<bool()>& interrupted);
   // Whether wait_drained has reported the loss of this gateway incarnation.
-  bool was_lost_while_draining(process_id process, epoch_id incarnation) const;
+  bool was_lost_while_draining(process_id process, incarnation_id incarnation) const;
   // The processes that are given up, and why; empty if all is well.
   std::string failure() const;
 
@@ -52,7 +52,7 @@ private:
   bool was_ready_ = false;
   bool is_draining_ = false;
   std::string lost_while_draining_; // a gateway; it may be back, without its streams
-  std::set<std::pair<process_id, epoch_id>>
+  std::set<std::pair<process_id, incarnation_id>>
       lost_incarnations_; // gateways that were lost while they drained
 };
 

@@ -276,7 +276,7 @@ private:
             self_.links().send(peer.process, actors::well_known::gateway, message(drain{}));
           plan_controller_.on_agent(peer.process, true);
         },
-        [this](process_id who, epoch_id, const std::string&) {
+        [this](process_id who, incarnation_id, const std::string&) {
           plan_controller_.on_agent(who, false);
           for (const auto& c : all_)
             if (who == process_ids::head(c.pipeline()))

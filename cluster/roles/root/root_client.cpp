@@ -19,7 +19,7 @@ template <class Answer>
 result<Answer> ask(const run_dir& dir, const message& question) {
   auto pid = static_cast<std::uint32_t>(getpid());
   process_id me{client_bit.value | pid};
-  epoch_id incarnation{now_micros()};
+  incarnation_id incarnation{now_micros()};
   const auto plan = recorded_plan(dir);
   auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
   if (!where)
@@ -43,7 +43,7 @@ result<Answer> ask(const run_dir& dir, const message& question) {
         if (!is_sent.exchange(true)) // an order must be sent only once
           self.links().send(h.process, actors::well_known::supervisor, message(question));
       },
-      [](process_id, epoch_id, const std::string&) {});
+      [](process_id, incarnation_id, const std::string&) {});
   self.begin();
   if (auto linked = self.links().connect(process_ids::root, where->find(root_name)); !linked)
     return linked.error();

@@ -22,8 +22,8 @@
 namespace baton::cluster {
 namespace {
 
-stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id incarnation,
-                            const engine::capacity& c) {
+stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all,
+                            incarnation_id incarnation, const engine::capacity& c) {
   return {plan.process,      incarnation,  plan.stage,     all.stages,       c.blocks,
           c.block_positions, c.model_hash, c.device,       c.kv_incarnation, c.swap_blocks,
           plan.rank,         all.width,    all.generation, c.pools};
@@ -60,7 +60,7 @@ std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluste
       group->inbox().set_up(static_cast<std::uint32_t>(at - nodes.begin()), is_up);
   };
   self.on_peer([note](const hello& h) { note(h.process, true); },
-               [note](process_id n, epoch_id, const std::string&) { note(n, false); });
+               [note](process_id n, incarnation_id, const std::string&) { note(n, false); });
   return group;
 }
 

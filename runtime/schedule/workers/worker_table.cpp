@@ -13,7 +13,7 @@ worker_table::worker* worker_table::find(worker_incarnation which) {
                                                                              : nullptr;
 }
 
-std::optional<epoch_id> worker_table::incarnation_of(process_id process) const {
+std::optional<incarnation_id> worker_table::incarnation_of(process_id process) const {
   const auto it = workers_.find(process);
   return it == workers_.end() ? std::nullopt : std::optional(it->second.incarnation);
 }

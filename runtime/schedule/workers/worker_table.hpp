@@ -20,7 +20,7 @@ namespace baton::schedule {
 // One incarnation of a worker process.
 struct worker_incarnation {
   process_id process;
-  epoch_id incarnation;
+  incarnation_id incarnation;
   friend constexpr auto operator<=>(const worker_incarnation&, const worker_incarnation&) = default;
 };
 
@@ -29,7 +29,7 @@ public:
   using instant = std::chrono::steady_clock::time_point;
 
   struct worker {
-    epoch_id incarnation;
+    incarnation_id incarnation;
     std::vector<std::uint64_t> open; // in batch order
     instant last_piece_at;           // last piece of its batch
     std::uint64_t idle_since = 0;    // the longest idle worker comes first
@@ -42,7 +42,7 @@ public:
   // Null: there is no such incarnation.
   worker* find(worker_incarnation which);
   // The incarnation of a process.
-  std::optional<epoch_id> incarnation_of(process_id process) const;
+  std::optional<incarnation_id> incarnation_of(process_id process) const;
   // A new worker, idle. Requires: the process has none.
   void add(worker_incarnation which);
   // Removes it. Returns its open requests, in batch order. Requires: it exists.

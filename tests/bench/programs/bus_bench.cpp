@@ -131,7 +131,7 @@ struct process {
     ENSURE(bound, "cannot listen on {}", endpoint);
     hello h;
     h.process = self;
-    h.incarnation = epoch_id{1};
+    h.incarnation = incarnation_id{1};
     h.endpoint = *bound;
     links = std::make_unique<cluster::message_router>(bus, h, cluster::message_router_options{});
     links->on_peer_up([this](const hello&) {

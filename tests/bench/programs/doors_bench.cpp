@@ -306,7 +306,7 @@ result<measured> be_gateway(const load_options& w, shared_counts& counts, int po
   caf::actor_system system(options);
   gateway::gateway_config config;
   config.self = process_id{1};
-  config.incarnation = epoch_id{1};
+  config.incarnation = incarnation_id{1};
   config.http = "127.0.0.1:0";
   if (w.is_grpc) {
     config.grpc.kserve = "127.0.0.1:0";

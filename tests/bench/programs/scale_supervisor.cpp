@@ -33,7 +33,7 @@ struct supervisor_lab {
     for (std::uint32_t i = 0; i < nodes; ++i)
       c.children.push_back({fmt::format("agent-{}", i), process_id{first_process + i}, role::agent,
                             actors::agent_intensity});
-    c.start = [this](const actors::child_spec&, epoch_id) -> result<std::int32_t> {
+    c.start = [this](const actors::child_spec&, incarnation_id) -> result<std::int32_t> {
       return ++last_pid_;
     };
     c.stop = [](const actors::child_spec&, std::int32_t, bool) {};
@@ -42,7 +42,7 @@ struct supervisor_lab {
     c.stopped = [] {};
     c.now = [this] { return now_; };
     c.next_incarnation = [this](process_id process) {
-      return incarnations_[process] = epoch_id{++last_epoch_};
+      return incarnations_[process] = incarnation_id{++last_epoch_};
     };
     actor_ = system_->spawn(actors::supervisor, c);
     coordinator().run();
@@ -100,7 +100,7 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   actors::supervisor_actor actor_;
   actors::time_point now_{};
-  std::map<process_id, epoch_id> incarnations_;
+  std::map<process_id, incarnation_id> incarnations_;
   std::int32_t last_pid_ = 0;
   std::uint64_t last_epoch_ = 0;
   std::size_t forwarded_ = 0;

@@ -315,7 +315,7 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("fixture"));
   settings s;
   s.gateway.self = process_id{1};
-  s.gateway.incarnation = epoch_id{1};
+  s.gateway.incarnation = incarnation_id{1};
   s.gateway.build = "baton-test";
   s.gateway.http = "127.0.0.1:0";
   if (const int rc = read_flags(argc, argv, s); rc >= 0) {

@@ -26,7 +26,8 @@ void deliver(const gateway::router_and_clients& all, std::size_t pipeline, Messa
 // Every pipeline client receives every peer's events.
 void lose_head(const gateway::router_and_clients& all, std::size_t pipeline) {
   for (std::size_t i = 0; i < all.pipeline_clients.size(); ++i) {
-    deliver(all, i, actors::peer_down{head_process(pipeline), epoch_id{1}, "told to be down"});
+    deliver(all, i,
+            actors::peer_down{head_process(pipeline), incarnation_id{1}, "told to be down"});
   }
 }
 

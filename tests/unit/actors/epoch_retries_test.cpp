@@ -11,10 +11,10 @@ namespace {
 
 using time_point = epoch_retries::time_point;
 
-const epoch_retries::incarnations shards{{process_id{1024}, epoch_id{1}},
-                                         {process_id{1025}, epoch_id{1}}};
-const epoch_retries::incarnations next_incarnation{{process_id{1024}, epoch_id{1}},
-                                                   {process_id{1025}, epoch_id{2}}};
+const epoch_retries::incarnations shards{{process_id{1024}, incarnation_id{1}},
+                                         {process_id{1025}, incarnation_id{1}}};
+const epoch_retries::incarnations next_incarnation{{process_id{1024}, incarnation_id{1}},
+                                                   {process_id{1025}, incarnation_id{2}}};
 
 struct world {
   epoch_retries retries;
@@ -57,13 +57,13 @@ TEST_CASE("a shard in another incarnation is tried at once, and not charged for 
   w.open();
   for (std::uint64_t incarnation = 2; incarnation < 20; ++incarnation) {
     w.fail();
-    CHECK(w.open({{process_id{1024}, epoch_id{incarnation}}}) == 0ms);
+    CHECK(w.open({{process_id{1024}, incarnation_id{incarnation}}}) == 0ms);
   }
   CHECK_FALSE(w.retries.keeps_failing());
   w.fail();
-  CHECK(w.open({{process_id{1024}, epoch_id{19}}}) == 0ms);
+  CHECK(w.open({{process_id{1024}, incarnation_id{19}}}) == 0ms);
   w.fail();
-  CHECK_FALSE(w.retries.may_open({{process_id{1024}, epoch_id{19}}}, w.now));
+  CHECK_FALSE(w.retries.may_open({{process_id{1024}, incarnation_id{19}}}, w.now));
   CHECK(w.retries.is_paused());
   CHECK(w.open(next_incarnation) == 0ms); // it does not wait for the pause of the others
 }

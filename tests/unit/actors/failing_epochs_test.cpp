@@ -20,7 +20,8 @@ stage_actor::behavior_type refuser(stage_actor::pointer, flow_world* w, stage_ac
             sampled{
                 m.batch, m.epoch, {}, {}, error{errc::stale_epoch, "two ranks on one device", {}}});
         // Its link to the head is up again: it announces itself.
-        caf::anon_send(real, peer_up{{head_process, epoch_id{1}, role::head, "head", "", "", 0}});
+        caf::anon_send(real,
+                       peer_up{{head_process, incarnation_id{1}, role::head, "head", "", "", 0}});
       },
       [real](const sampled& m) { caf::anon_send(real, m); },
       [real](const peer_up& m) { caf::anon_send(real, m); },

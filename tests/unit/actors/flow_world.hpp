@@ -168,8 +168,8 @@ struct flow_world {
     sched = system->spawn(actors::scheduler, o);
     tok = system->spawn(actors::tokenizer,
                         tokenizer_config{sched, peers, words, chat, memory.max_model_len});
-    caf::anon_send(sched,
-                   peer_up{{gateway_process, epoch_id{1}, role::gateway, "gateway", "", "", 0}});
+    caf::anon_send(
+        sched, peer_up{{gateway_process, incarnation_id{1}, role::gateway, "gateway", "", "", 0}});
     for (stage_index i = 0; i < 2; ++i)
       start_shard(i);
   }
@@ -213,7 +213,7 @@ struct flow_world {
 
   static process_id shard_process(stage_index i) { return process_id{1024 + i}; }
   hello shard_hello(stage_index i) const {
-    return {shard_process(i), epoch_id{incarnations[i]}, role::shard, "shard", "sim", "", 0};
+    return {shard_process(i), incarnation_id{incarnations[i]}, role::shard, "shard", "sim", "", 0};
   }
 
   // The next batch for this stage is swallowed without an answer: a step that hangs.
@@ -260,22 +260,22 @@ struct flow_world {
             before_step(i, batch);
         },
         engines[i]);
-    c.announcement = {shard_process(i), epoch_id{incarnations[i]}, i, 2,
-                      memory.blocks,    memory.block_positions,    1, "toy"};
+    c.announcement = {shard_process(i), incarnation_id{incarnations[i]}, i, 2,
+                      memory.blocks,    memory.block_positions,          1, "toy"};
     c.announcement.pools = c.engine->limits().pools;
     c.now_micros = [] { return std::uint64_t{0}; };
     stages[shard_process(i)] = system->spawn(actors::stage, c);
     caf::anon_send(sched, peer_up{shard_hello(i)});
     caf::anon_send(stages[shard_process(i)],
-                   peer_up{{head_process, epoch_id{1}, role::head, "head", "", "", 0}});
+                   peer_up{{head_process, incarnation_id{1}, role::head, "head", "", "", 0}});
   }
 
   void kill_shard(stage_index i) {
     caf::anon_send_exit(stages[shard_process(i)], caf::exit_reason::kill);
-    caf::anon_send(sched, peer_down{shard_process(i), epoch_id{incarnations[i]}, "killed"});
+    caf::anon_send(sched, peer_down{shard_process(i), incarnation_id{incarnations[i]}, "killed"});
     for (auto& [process, s] : stages)
       if (process != shard_process(i))
-        caf::anon_send(s, peer_down{shard_process(i), epoch_id{incarnations[i]}, "killed"});
+        caf::anon_send(s, peer_down{shard_process(i), incarnation_id{incarnations[i]}, "killed"});
     ++incarnations[i];
   }
 

@@ -133,12 +133,12 @@ struct rank_world {
 
   void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler()).run(); }
   void connect(process_id process) {
-    caf::anon_send(own, peer_up{{process, epoch_id{5}, role::shard, "shard", "", "", 0}});
+    caf::anon_send(own, peer_up{{process, incarnation_id{5}, role::shard, "shard", "", "", 0}});
   }
   void open(std::uint64_t epoch, std::uint32_t rank) {
     open_epoch order{epoch_id{epoch}, 0, {}, rank, 3, std::nullopt};
     for (std::uint32_t i = 0; i < 3; ++i)
-      order.stages.push_back({rank_node(i), epoch_id{5}, ""});
+      order.stages.push_back({rank_node(i), incarnation_id{5}, ""});
     caf::anon_send(own, order);
     run();
   }
@@ -166,7 +166,7 @@ TEST_CASE("rank 0 starts the epoch, opens once the others are linked, and forwar
                                 "to 2: 8", "sampled 8"});
   w.give(9, 2); // of an earlier epoch
   CHECK(w.take_story().empty());
-  caf::anon_send(w.own, peer_down{rank_node(2), epoch_id{5}, "gone"});
+  caf::anon_send(w.own, peer_down{rank_node(2), incarnation_id{5}, "gone"});
   w.run();
   CHECK(w.take_story() == story{"epoch 3 is lost: process 1026 is down: gone", "rank 0 ready"});
   w.give(10, 3);
@@ -256,7 +256,8 @@ TEST_CASE("an order for another rank or width is refused") {
   rank_world w(1);
   w.open(3, 2);
   CHECK(w.take_story().empty());
-  open_epoch narrow{epoch_id{3}, 0, {{rank_node(0), epoch_id{5}, ""}, {}, {}}, 1, 1, std::nullopt};
+  open_epoch narrow{epoch_id{3}, 0, {{rank_node(0), incarnation_id{5}, ""}, {}, {}},
+                    1,           1, std::nullopt};
   caf::anon_send(w.own, narrow);
   w.run();
   CHECK(w.take_story().empty());

@@ -9,7 +9,7 @@ namespace {
 // The shard of a stage of generation 1, which has three.
 hello newcomer(std::uint32_t stage, std::uint64_t incarnation = 20) {
   return {process_id{200 + stage},
-          epoch_id{incarnation + stage},
+          incarnation_id{incarnation + stage},
           role::shard,
           "new",
           "ipc://n",
@@ -17,7 +17,8 @@ hello newcomer(std::uint32_t stage, std::uint64_t incarnation = 20) {
           1};
 }
 stage_ready new_ready(std::uint32_t stage, std::uint64_t incarnation = 20) {
-  stage_ready r{process_id{200 + stage}, epoch_id{incarnation + stage}, stage, 3, 9, 64, 7, "toy"};
+  stage_ready r{
+      process_id{200 + stage}, incarnation_id{incarnation + stage}, stage, 3, 9, 64, 7, "toy"};
   r.generation = 1;
   return r;
 }
@@ -153,7 +154,7 @@ TEST_CASE("a coming generation may be wider than the serving one") {
   auto p = opened();
   CHECK_FALSE(p.set_plan({{0, 2, {}}, generation{1, 1, {}, 2}}));
   auto rank = [](std::uint32_t r, std::uint32_t width) {
-    stage_ready ready{process_id{200 + r}, epoch_id{20 + r}, 0, 1, 9, 64, 7, "toy"};
+    stage_ready ready{process_id{200 + r}, incarnation_id{20 + r}, 0, 1, 9, 64, 7, "toy"};
     ready.generation = 1;
     ready.rank = r;
     ready.width = width;

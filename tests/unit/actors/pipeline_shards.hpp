@@ -9,7 +9,7 @@ namespace baton::actors {
 
 inline hello shard(std::uint32_t stage, std::uint64_t incarnation) {
   return {process_id{100 + stage},
-          epoch_id{incarnation},
+          incarnation_id{incarnation},
           role::shard,
           "shard",
           "ipc://s" + std::to_string(incarnation),
@@ -18,7 +18,7 @@ inline hello shard(std::uint32_t stage, std::uint64_t incarnation) {
 }
 inline stage_ready ready(std::uint32_t stage, std::uint64_t incarnation, std::uint32_t blocks = 8,
                          std::uint64_t hash = 7) {
-  return {process_id{100 + stage}, epoch_id{incarnation}, stage, 2, blocks, 64, hash, "toy"};
+  return {process_id{100 + stage}, incarnation_id{incarnation}, stage, 2, blocks, 64, hash, "toy"};
 }
 
 inline pipeline opened() {

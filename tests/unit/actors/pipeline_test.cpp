@@ -131,7 +131,7 @@ struct rank_slot_story {
 
   stage_ready of(std::uint32_t rank_slot) const {
     stage_ready r{process_id{100 + rank_slot},
-                  epoch_id{incarnations[rank_slot]},
+                  incarnation_id{incarnations[rank_slot]},
                   rank_slot / 2,
                   2,
                   8,

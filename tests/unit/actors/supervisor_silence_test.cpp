@@ -9,7 +9,7 @@ TEST_CASE("a child that does not answer is killed and restarted") {
   supervisor_world w;
   w.start({a});
   w.take();
-  const auto report_ready = [&](epoch_id incarnation) {
+  const auto report_ready = [&](incarnation_id incarnation) {
     w.send(status{a.process, incarnation, role::head, "a", phase::ready, "", 0, 0, 1});
   };
   report_ready(w.incarnations[0]);

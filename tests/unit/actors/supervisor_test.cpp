@@ -142,9 +142,9 @@ TEST_CASE("a change is reported once, and the whole state to a root that greets"
   CHECK(w.reported[0].name == "c");
   CHECK(w.reported[0].supervision->restarts_recent == 0);
   w.reported.clear();
-  w.send(peer_up{{process_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
+  w.send(peer_up{{process_id{99}, incarnation_id{5}, role::client, "status", {}, {}, 0}});
   CHECK(w.reported.empty());
-  w.send(peer_up{{process_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
+  w.send(peer_up{{process_id{1}, incarnation_id{5}, role::root, "root", {}, {}, 0}});
   REQUIRE(w.reported.size() == 3);
   CHECK(w.reported[1].name == "b");
   CHECK(w.reported[1].phase == phase::ready);
@@ -152,24 +152,24 @@ TEST_CASE("a change is reported once, and the whole state to a root that greets"
 
 TEST_CASE("a child of a previous supervisor continues, and is restarted when it ends") {
   supervisor_world w;
-  w.left["a"] = {77, epoch_id{1000}};
+  w.left["a"] = {77, incarnation_id{1000}};
   w.start({a, b});
   CHECK(w.take() == lines{"start b"});
   CHECK(w.last[0].pid == 77);
-  CHECK(w.last[0].incarnation == epoch_id{1000});
+  CHECK(w.last[0].incarnation == incarnation_id{1000});
   CHECK(w.last[0].phase == phase::recovering);
   SUBCASE("like one that it started itself") {
-    w.send(peer_up{{a.process, epoch_id{1000}, role::head, "a", {}, {}, 77}});
-    w.send(status{a.process, epoch_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
+    w.send(peer_up{{a.process, incarnation_id{1000}, role::head, "a", {}, {}, 77}});
+    w.send(status{a.process, incarnation_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
     CHECK(w.last[0].phase == phase::ready);
     w.now += 60s;
     w.send(tick{});
     CHECK(w.take().empty());
-    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, incarnation_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("also before its greeting") {
-    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, incarnation_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("is killed first if it sends no greeting in time") {
@@ -179,7 +179,7 @@ TEST_CASE("a child of a previous supervisor continues, and is restarted when it 
     w.now += 1ms;
     w.send(tick{});
     CHECK(w.take() == lines{"kill a"});
-    w.send(child_exited{a.process, epoch_id{1000}, "gone", false});
+    w.send(child_exited{a.process, incarnation_id{1000}, "gone", false});
     CHECK(w.take() == lines{"start a"});
   }
   SUBCASE("is stopped with the others") {
@@ -273,26 +273,26 @@ TEST_CASE("a child on another machine comes and goes with its link, and is not s
   CHECK(w.last[1].reason == "has not joined yet");
   hello greets;
   greets.process = far.process;
-  greets.incarnation = epoch_id{77};
+  greets.incarnation = incarnation_id{77};
   greets.pid = 4711;
   w.send(peer_up{greets});
-  w.send(status{far.process, epoch_id{77}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  w.send(status{far.process, incarnation_id{77}, role::agent, "far", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
   CHECK(w.last[1].pid == 4711);
-  w.send(peer_down{far.process, epoch_id{77}, "silent"});
+  w.send(peer_down{far.process, incarnation_id{77}, "silent"});
   CHECK(w.last[1].phase == phase::recovering);
   CHECK(w.last[1].reason == "cannot be reached: silent");
   w.now += 60s;
   w.send(tick{});
   CHECK(w.take().empty()); // it cannot be started or killed here
-  greets.incarnation = epoch_id{78};
+  greets.incarnation = incarnation_id{78};
   w.send(peer_up{greets});
-  w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  w.send(status{far.process, incarnation_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
   SUBCASE("it is asked to stop, and has ended when its link is down") {
     w.send(drain{});
     CHECK(w.take() == lines{"stop far"});
-    w.send(peer_down{far.process, epoch_id{78}, "left"});
+    w.send(peer_down{far.process, incarnation_id{78}, "left"});
     CHECK(w.take() == lines{"stop a"});
   }
   SUBCASE("it is waited for no longer than others") {
@@ -303,7 +303,7 @@ TEST_CASE("a child on another machine comes and goes with its link, and is not s
     CHECK(w.take() == lines{"stop a"});
   }
   SUBCASE("an unreachable one does not delay the end") {
-    w.send(peer_down{far.process, epoch_id{78}, "silent"});
+    w.send(peer_down{far.process, incarnation_id{78}, "silent"});
     w.send(drain{});
     CHECK(w.take() == lines{"stop a"});
   }
@@ -317,7 +317,7 @@ TEST_CASE("a child that is no longer wanted stops permanently, a new one is star
   CHECK(w.take() == lines{"stop a", "start c"});
   w.send(wanted_children{{b, c}}); // a duplicate
   CHECK(w.take().empty());
-  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, incarnation_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"retired a"});
   hello root;
   root.process = process_id{1};
@@ -338,7 +338,7 @@ TEST_CASE("a child on another machine that is no longer wanted is asked to end, 
   w.start({a, far});
   hello greets;
   greets.process = far.process;
-  greets.incarnation = epoch_id{77};
+  greets.incarnation = incarnation_id{77};
   w.send(wanted_children{{a}}); // it has never come
   CHECK(w.take() == lines{"start a", "retired far"});
   w.send(wanted_children{{a, far}});
@@ -348,26 +348,26 @@ TEST_CASE("a child on another machine that is no longer wanted is asked to end, 
   w.send(wanted_children{{a}});
   CHECK(w.take() == lines{"stop far"});
   SUBCASE("its link falls when it has ended") {
-    w.send(peer_down{far.process, epoch_id{77}, "left"});
+    w.send(peer_down{far.process, incarnation_id{77}, "left"});
     CHECK(w.take() == lines{"retired far"});
   }
   SUBCASE("it is wanted again while it ends") {
     w.send(wanted_children{{a, far}});
     CHECK(w.take().empty());
-    w.send(peer_down{far.process, epoch_id{77}, "left"});
+    w.send(peer_down{far.process, incarnation_id{77}, "left"});
     CHECK(w.take() == lines{"retired far"});
     CHECK(w.last.back().name == "far");
     CHECK(w.last.back().reason == "has not joined yet");
-    greets.incarnation = epoch_id{78};
+    greets.incarnation = incarnation_id{78};
     w.send(peer_up{greets});
-    w.send(status{far.process, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+    w.send(status{far.process, incarnation_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
     CHECK(w.last.back().phase == phase::ready);
   }
   SUBCASE("a new incarnation of it has not received the request") {
-    greets.incarnation = epoch_id{78};
+    greets.incarnation = incarnation_id{78};
     w.send(peer_up{greets});
     CHECK(w.take() == lines{"stop far"});
-    w.send(peer_down{far.process, epoch_id{78}, "left"});
+    w.send(peer_down{far.process, incarnation_id{78}, "left"});
     CHECK(w.take() == lines{"retired far"});
   }
   SUBCASE("it is waited for no longer than others") {
@@ -385,7 +385,7 @@ TEST_CASE("an unwanted child that does not stop is killed") {
   w.now += 5s;
   w.send(tick{});
   CHECK(w.take() == lines{"stop a", "kill a"});
-  w.send(child_exited{a.process, epoch_id{1}, "killed by signal 9", false});
+  w.send(child_exited{a.process, incarnation_id{1}, "killed by signal 9", false});
   CHECK(w.take() == lines{"retired a"});
 }
 
@@ -393,8 +393,9 @@ TEST_CASE("an unwanted child that is down is forgotten at once") {
   supervisor_world w;
   w.start({a, b});
   (void)w.take();
-  w.send(child_exited{a.process, epoch_id{1}, "killed by signal 9", false}); // restarted at once
-  w.send(child_exited{a.process, epoch_id{3}, "killed by signal 9", false}); // backs off
+  w.send(
+      child_exited{a.process, incarnation_id{1}, "killed by signal 9", false}); // restarted at once
+  w.send(child_exited{a.process, incarnation_id{3}, "killed by signal 9", false}); // backs off
   (void)w.take();
   w.send(wanted_children{{b}});
   CHECK(w.take() == lines{"retired a"});
@@ -410,7 +411,7 @@ TEST_CASE("while all stop, no new child is started") {
   (void)w.take();
   w.send(wanted_children{{b}});
   CHECK(w.take().empty());
-  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, incarnation_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"stopped"});
 }
 
@@ -421,9 +422,9 @@ TEST_CASE("an unwanted child is forgotten when it ends, also while all stop") {
   w.send(wanted_children{{b}});
   w.send(drain{});
   CHECK(w.take() == lines{"stop a", "stop b"});
-  w.send(child_exited{a.process, epoch_id{1}, "exit status 0", false});
+  w.send(child_exited{a.process, incarnation_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"retired a"});
-  w.send(child_exited{b.process, epoch_id{2}, "exit status 0", false});
+  w.send(child_exited{b.process, incarnation_id{2}, "exit status 0", false});
   CHECK(w.take() == lines{"stopped"}); // b is wanted
 }
 
@@ -460,12 +461,12 @@ TEST_CASE("a child elsewhere is restarted by others") {
   w.start({far});
   REQUIRE(w.last[0].supervision);
   CHECK(w.last[0].supervision->restarts_max == 0);
-  w.send(peer_up{{far.process, epoch_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
-  w.send(peer_down{far.process, epoch_id{7}, "silent for 1500 ms"});
+  w.send(peer_up{{far.process, incarnation_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
+  w.send(peer_down{far.process, incarnation_id{7}, "silent for 1500 ms"});
   CHECK(w.last[0].reason == "cannot be reached: silent for 1500 ms");
   // The reason for its absence from others, which know no incarnation of it. A reader of
   // incarnations (status_aggregator.hpp) must not treat it as older than the ended one.
   w.send(status{far.process, {}, role::agent, "b", phase::recovering, "no such file", 0, 0, 0});
   CHECK(w.last[0].reason == "no such file");
-  CHECK(w.last[0].incarnation == epoch_id{7});
+  CHECK(w.last[0].incarnation == incarnation_id{7});
 }

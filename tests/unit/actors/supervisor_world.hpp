@@ -20,7 +20,7 @@ struct supervisor_world {
   std::vector<std::string> log;
   std::vector<status> reported; // the last time
   std::vector<status> last;     // of each child
-  std::vector<epoch_id> incarnations;
+  std::vector<incarnation_id> incarnations;
   bool refuse_start = false;
   bool is_starved = false; // for any child
   restart_strategy strategy = restart_strategy::one_for_one;
@@ -48,7 +48,7 @@ struct supervisor_world {
       const auto it = left.find(s.name);
       return it == left.end() ? std::nullopt : std::optional(it->second);
     };
-    c.start = [this](const child_spec& s, epoch_id e) -> result<std::int32_t> {
+    c.start = [this](const child_spec& s, incarnation_id e) -> result<std::int32_t> {
       if (refuse_start)
         return fail(errc::io_failed, "no fork today");
       log.push_back("start " + s.name);
@@ -78,7 +78,7 @@ struct supervisor_world {
     };
     c.is_starved = [this](std::int32_t) { return is_starved; };
     c.now = [this] { return now; };
-    c.next_incarnation = [n = std::uint64_t{0}](process_id) mutable { return epoch_id{++n}; };
+    c.next_incarnation = [n = std::uint64_t{0}](process_id) mutable { return incarnation_id{++n}; };
     actor = system->spawn(actors::supervisor, c);
     run();
   }

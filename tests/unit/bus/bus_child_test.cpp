@@ -60,7 +60,7 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next incarnat
   scratch_directory dir;
   for (bool tcp : {false, true}) {
     CAPTURE(tcp);
-    live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", tcp));
+    live_process h(head_process, incarnation_id{1}, endpoint_of(dir, "head", tcp));
     // The best of three: a busy machine may delay this process itself.
     auto noticed = std::chrono::nanoseconds::max();
     for (int incarnation = 1; incarnation <= 3; ++incarnation) {
@@ -76,7 +76,7 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next incarnat
     MESSAGE("noticed after ", std::chrono::duration<double, std::milli>(noticed).count(), " ms");
     child last(4, endpoint_of(dir, "peer-4", tcp), h.endpoint());
     REQUIRE(h.wait_up(4));
-    CHECK(h.wait([&] { return h.last_up.incarnation == epoch_id{4}; }, 0ms));
+    CHECK(h.wait([&] { return h.last_up.incarnation == incarnation_id{4}; }, 0ms));
     h.links->post(process_id{2}, echo_box, message(sampled{}), reply_box);
     CHECK(h.wait([&] { return h.replies == 1; }));
   }
@@ -88,7 +88,7 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it continues"
   quick.links.link.heartbeat_interval = 100ms;
   quick.links.link.heartbeat_timeout = 1500ms;
   quick.bus.heartbeat_timeout = 60'000ms; // the transport must not detect it first
-  live_process h(head_process, epoch_id{1}, endpoint_of(dir, "head", false), quick);
+  live_process h(head_process, incarnation_id{1}, endpoint_of(dir, "head", false), quick);
   child peer(1, endpoint_of(dir, "peer", false), h.endpoint());
   REQUIRE(h.wait_up());
   peer.signal(SIGSTOP);
@@ -98,7 +98,7 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it continues"
     CAPTURE(h.last_why);
     CHECK(h.last_why.find("silent") != std::string::npos);
   }
-  CHECK(h.wait([&] { return h.last_down == epoch_id{1}; }, 0ms));
+  CHECK(h.wait([&] { return h.last_down == incarnation_id{1}; }, 0ms));
   peer.signal(SIGCONT);
   REQUIRE(h.wait_up(2));
   h.links->post(process_id{2}, echo_box, message(sampled{}), reply_box);

@@ -40,21 +40,22 @@ TEST_CASE("with keys, peers that trust one another link; others get nothing acro
   const auto h_trusts = trusting({{"s", s_key.public_key}});
   const auto s_trusts = trusting({{"h", h_key.public_key}});
   const auto h_options = keyed(h_key, h_trusts);
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*", h_options);
   CHECK(h.endpoint().ends_with("#" + h_key.public_key));
   const auto is_linked = [&](live_process& s) {
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     return s.wait([&] { return s.ups > 0; }, 500ms);
   };
   SUBCASE("a trusted peer") {
-    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(s.wait_up());
     s.links->post(head_process, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
   }
   SUBCASE("an untrusted peer, until it is trusted; and until its machine is removed") {
-    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
+    live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*",
+                   keyed(other_key, s_trusts));
     CHECK_FALSE(is_linked(s));
     CHECK(h.bus.counters().strangers > 0);
     h_trusts->replace({{"o", other_key.public_key}});
@@ -71,13 +72,13 @@ TEST_CASE("with keys, peers that trust one another link; others get nothing acro
     CHECK_FALSE(s.wait([&] { return s.replies == 2; }, 200ms));
   }
   SUBCASE("a peer that expects another listener") {
-    live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
     const auto address = cluster::split_key(h.endpoint()).address;
     REQUIRE(s.links->connect(head_process, address + "#" + other_key.public_key));
     CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
   }
   SUBCASE("a peer without a key") {
-    live_process plain(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
+    live_process plain(process_id{4}, incarnation_id{1}, "tcp://127.0.0.1:*");
     CHECK_FALSE(plain.links->connect(head_process, h.endpoint()));
     REQUIRE(plain.links->connect(head_process, cluster::split_key(h.endpoint()).address));
     CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
@@ -132,8 +133,8 @@ TEST_CASE(
   const auto next_key = cluster::make_key_pair();
   const auto s_key = cluster::make_key_pair();
   const auto all = trusting({{"h", h_key.public_key}, {"s", s_key.public_key}});
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
   REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   REQUIRE(h.wait_up());
@@ -157,16 +158,16 @@ TEST_CASE(
   both.retire_older("h");
   all->replace(both);
   // A peer that only knows the previous key is accepted as well, and receives the current one.
-  live_process late(process_id{3}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  live_process late(process_id{3}, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
   REQUIRE(late.links->connect(head_process, address + "#" + h_key.public_key));
   REQUIRE(late.wait_up());
   h.links->listen_at(address + "#" + next_key.public_key);
-  live_process configured(process_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  live_process configured(process_id{4}, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
   REQUIRE(h.links->connect(process_id{4}, configured.endpoint()));
   REQUIRE(configured.wait_up());
   CHECK(configured.wait([&] { return configured.last_up.endpoint == h.endpoint(); }, 0ms));
   // The previous key is rejected.
-  live_process thief(process_id{5}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  live_process thief(process_id{5}, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
   REQUIRE(thief.links->connect(head_process, h.endpoint()));
   CHECK_FALSE(thief.wait([&] { return thief.ups > 0; }, 500ms));
 }
@@ -175,8 +176,8 @@ TEST_CASE("two processes of a machine change its key at the same time, repeatedl
   auto key = cluster::make_key_pair();
   cluster::machine_keys keys{{"m", key.public_key}};
   const auto all = trusting(keys);
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
   REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(s.wait_up());
   REQUIRE(h.wait_up());
@@ -209,8 +210,8 @@ TEST_CASE("a process whose own key has changed is accepted with the new one") {
   const auto s_key = cluster::make_key_pair();
   const auto next_key = cluster::make_key_pair();
   const auto h_trusts = trusting({{"s", next_key.public_key}});
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, h_trusts));
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*",
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*", keyed(h_key, h_trusts));
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*",
                  keyed(s_key, trusting({{"h", h_key.public_key}})));
   REQUIRE(s.links->connect(head_process, h.endpoint()));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 200ms));

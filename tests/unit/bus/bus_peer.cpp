@@ -15,8 +15,8 @@ int main(int count, char** words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL); // never outlives the test
   spdlog::set_level(spdlog::level::off);
   const auto number = [&](int i) { return std::strtoul(words[i], nullptr, 10); };
-  testing::live_process self(process_id{static_cast<std::uint32_t>(number(1))}, epoch_id{number(2)},
-                             words[3]);
+  testing::live_process self(process_id{static_cast<std::uint32_t>(number(1))},
+                             incarnation_id{number(2)}, words[3]);
   if (!self.links->connect(process_id{static_cast<std::uint32_t>(number(4))}, words[5]))
     return 3;
   for (;;)

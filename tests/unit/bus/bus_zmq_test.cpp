@@ -62,8 +62,8 @@ struct stranger {
 TEST_CASE("two processes exchange greetings and messages of all sizes over ipc and tcp") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
-    live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
-    live_process s(shard_process, epoch_id{1}, t.endpoints("shard")[i]);
+    live_process h(head_process, incarnation_id{1}, t.endpoints("head")[i]);
+    live_process s(shard_process, incarnation_id{1}, t.endpoints("shard")[i]);
     CAPTURE(h.endpoint());
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(h.wait_up());
@@ -90,22 +90,23 @@ TEST_CASE("two processes exchange greetings and messages of all sizes over ipc a
 TEST_CASE("the next incarnation of a peer at a new endpoint is up at once, frames of the old one "
           "are refused") {
   transports t;
-  live_process h(head_process, epoch_id{1}, t.endpoints("head")[0]);
-  auto s = std::make_unique<live_process>(shard_process, epoch_id{1}, t.endpoints("shard-1")[0]);
+  live_process h(head_process, incarnation_id{1}, t.endpoints("head")[0]);
+  auto s =
+      std::make_unique<live_process>(shard_process, incarnation_id{1}, t.endpoints("shard-1")[0]);
   REQUIRE(s->links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up());
   s.reset();
   REQUIRE(h.wait([&] { return h.downs == 1; }));
-  live_process s2(shard_process, epoch_id{2}, t.endpoints("shard-2")[0]);
+  live_process s2(shard_process, incarnation_id{2}, t.endpoints("shard-2")[0]);
   REQUIRE(s2.links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up(2));
-  CHECK(h.wait([&] { return h.last_up.incarnation == epoch_id{2}; }, 0ms));
+  CHECK(h.wait([&] { return h.last_up.incarnation == incarnation_id{2}; }, 0ms));
   stranger zombie(h.endpoint());
   envelope e;
   e.source = shard_process;
-  e.source_incarnation = epoch_id{1};
+  e.source_incarnation = incarnation_id{1};
   e.target = head_process;
-  e.target_incarnation = epoch_id{1};
+  e.target_incarnation = incarnation_id{1};
   e.target_actor = reply_box;
   e.sequence = 3;
   zombie.send_frames(encode(e, message(sampled{})));
@@ -117,8 +118,8 @@ TEST_CASE("the next incarnation of a peer at a new endpoint is up at once, frame
 TEST_CASE("garbage of any shape is counted and has no effect") {
   transports t;
   for (std::size_t i = 0; i < 2; ++i) {
-    live_process h(head_process, epoch_id{1}, t.endpoints("head")[i]);
-    live_process s(shard_process, epoch_id{1}, t.endpoints("shard")[i]);
+    live_process h(head_process, incarnation_id{1}, t.endpoints("head")[i]);
+    live_process s(shard_process, incarnation_id{1}, t.endpoints("shard")[i]);
     REQUIRE(s.links->connect(head_process, h.endpoint()));
     REQUIRE(h.wait_up());
     stranger evil(h.endpoint());
@@ -140,7 +141,7 @@ TEST_CASE("garbage of any shape is counted and has no effect") {
     // Every single-byte change of a valid frame: if it still verifies, its fields are checked.
     envelope e;
     e.source = process_id{9};
-    e.source_incarnation = epoch_id{1};
+    e.source_incarnation = incarnation_id{1};
     e.target = head_process;
     e.correlation = e.sequence = 1;
     auto f = encode(e, message(sampled{}));
@@ -168,8 +169,8 @@ TEST_CASE(
     "a packet above the limit is not sent, and one that arrives disconnects only its sender") {
   live_options small;
   small.bus.packet_bytes_max = 64 * 1024;
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*", small);
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", small);
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*", small);
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", small);
   REQUIRE(s.links->connect(head_process, h.endpoint()));
   REQUIRE(h.wait_up());
   REQUIRE(s.wait_up());
@@ -232,8 +233,8 @@ TEST_CASE("a bus whose peer does not read returns back-pressure and loses no acc
 }
 
 TEST_CASE("many threads send to one peer: each thread's messages arrive in order, each once") {
-  live_process h(head_process, epoch_id{1}, "tcp://127.0.0.1:*");
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*");
+  live_process h(head_process, incarnation_id{1}, "tcp://127.0.0.1:*");
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*");
   constexpr std::uint64_t threads = 4;
   constexpr std::uint64_t each = 2000;
   std::vector<std::uint64_t> next(threads, 0);
@@ -345,12 +346,12 @@ TEST_CASE("a peer that was away during the connect is found at once when it is b
   const auto endpoint = server->endpoint();
   live_options o;
   o.bus.connect_timeout = 100ms;
-  live_process s(shard_process, epoch_id{1}, "tcp://127.0.0.1:*", o);
+  live_process s(shard_process, incarnation_id{1}, "tcp://127.0.0.1:*", o);
   REQUIRE(s.links->connect(head_process, endpoint));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system retries after 5 s, then 7 s
   ::close(guest);
   server.reset();
-  live_process h(head_process, epoch_id{1}, endpoint);
+  live_process h(head_process, incarnation_id{1}, endpoint);
   CHECK(s.wait([&] { return s.ups == 1; }, 1500ms));
 }
 

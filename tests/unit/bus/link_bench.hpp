@@ -15,10 +15,10 @@ using namespace std::chrono_literals;
 
 inline constexpr process_id us{1};
 inline constexpr process_id them{2};
-inline constexpr epoch_id our_incarnation{10};
-inline constexpr epoch_id their_incarnation{20};
+inline constexpr incarnation_id our_incarnation{10};
+inline constexpr incarnation_id their_incarnation{20};
 
-inline hello hello_of(process_id process, epoch_id incarnation, std::string endpoint) {
+inline hello hello_of(process_id process, incarnation_id incarnation, std::string endpoint) {
   hello h;
   h.process = process;
   h.incarnation = incarnation;
@@ -79,7 +79,7 @@ struct bench {
     return e;
   }
 
-  verdict receive_hello(epoch_id incarnation, std::uint64_t session, std::uint64_t sequence,
+  verdict receive_hello(incarnation_id incarnation, std::uint64_t session, std::uint64_t sequence,
                         const std::string& endpoint = "sim://them",
                         std::optional<error> refused = {},
                         std::uint16_t version = protocol_version) {

@@ -20,13 +20,13 @@ TEST_CASE(
        verdict::control},
       {"for another node", start::up, [](envelope& e) { e.target = process_id{9}; }, verdict::bad},
       {"for our former incarnation", start::up,
-       [](envelope& e) { e.target_incarnation = epoch_id{9}; }, verdict::stale},
+       [](envelope& e) { e.target_incarnation = incarnation_id{9}; }, verdict::stale},
       {"for any incarnation", start::up, [](envelope& e) { e.target_incarnation = {}; },
        verdict::stale},
       {"from their former incarnation", start::up,
-       [](envelope& e) { e.source_incarnation = epoch_id{19}; }, verdict::stale},
+       [](envelope& e) { e.source_incarnation = incarnation_id{19}; }, verdict::stale},
       {"from an incarnation that has not greeted", start::up,
-       [](envelope& e) { e.source_incarnation = epoch_id{21}; }, verdict::early},
+       [](envelope& e) { e.source_incarnation = incarnation_id{21}; }, verdict::early},
       {"from before the session", start::up, [](envelope& e) { e.sequence = 0; }, verdict::stale},
       {"repeated", start::up, [](envelope& e) { e.sequence -= 1; }, verdict::lost},
       {"after a gap", start::up, [](envelope& e) { e.sequence += 1; }, verdict::lost},
@@ -52,7 +52,7 @@ TEST_CASE("a hello with false fields is bad and changes nothing") {
   link_effects fx;
   CHECK(b.l.on_hello(e, hello_of(process_id{3}, their_incarnation, "x"), {}, b.now, fx) ==
         verdict::bad);
-  CHECK(b.l.on_hello(e, hello_of(them, epoch_id{99}, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(them, incarnation_id{99}, "x"), {}, b.now, fx) == verdict::bad);
   CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, ""), {}, b.now, fx) == verdict::bad);
   e.correlation = 0;
   CHECK(b.l.on_hello(e, hello_of(them, their_incarnation, "x"), {}, b.now, fx) == verdict::bad);
@@ -81,7 +81,7 @@ TEST_CASE("a hello of another protocol version is refused with version_mismatch"
 
 TEST_CASE("a refused stranger cannot bring down the live incarnation") {
   auto b = at(start::up);
-  CHECK(b.receive_hello(epoch_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
+  CHECK(b.receive_hello(incarnation_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
         verdict::greet);
   CHECK(b.l.is_up());
   CHECK(b.log.empty());
@@ -206,10 +206,10 @@ TEST_CASE("if the given address is dead, the one that the peer announced is trie
 
 TEST_CASE("an address of an older incarnation than the one that greeted us is ignored") {
   auto b = at(start::up);
-  b.with([&](auto& fx) { b.l.connect("sim://dead", epoch_id{19}, fx); });
+  b.with([&](auto& fx) { b.l.connect("sim://dead", incarnation_id{19}, fx); });
   CHECK(b.l.is_up());
   b.with([&](auto& fx) { b.l.connect("sim://alias", their_incarnation, fx); });
   CHECK(b.l.is_up());
-  b.with([&](auto& fx) { b.l.connect("sim://next", epoch_id{21}, fx); });
+  b.with([&](auto& fx) { b.l.connect("sim://next", incarnation_id{21}, fx); });
   CHECK(b.log == "-down connect:sim://next");
 }

@@ -42,10 +42,10 @@ void hello_repeat(bench& b) {
   b.receive_hello(their_incarnation, b.their_session, b.their_session);
 }
 void hello_next_incarnation(bench& b) {
-  b.receive_hello(epoch_id{21}, 1, 1, "sim://them-21");
+  b.receive_hello(incarnation_id{21}, 1, 1, "sim://them-21");
 }
 void hello_old_incarnation(bench& b) {
-  b.receive_hello(epoch_id{19}, 1, 1, "sim://them-19");
+  b.receive_hello(incarnation_id{19}, 1, 1, "sim://them-19");
 }
 void hello_refused(bench& b) {
   b.their_session = b.their_next;

@@ -35,7 +35,7 @@ inline message batch_of(std::uint64_t number, std::size_t floats) {
 class live_process {
 public:
   // ENSUREs that the endpoint can be bound.
-  live_process(process_id process, epoch_id incarnation, const std::string& endpoint,
+  live_process(process_id process, incarnation_id incarnation, const std::string& endpoint,
                live_options o = {})
       : bus(o.bus), tick_(o.tick) {
     auto bound = bus.bind(endpoint);
@@ -62,7 +62,7 @@ public:
         last_up = h;
       });
     });
-    links->on_peer_down([this](process_id, epoch_id e, const std::string& why) {
+    links->on_peer_down([this](process_id, incarnation_id e, const std::string& why) {
       note([&] {
         ++downs;
         last_down = e;
@@ -101,7 +101,7 @@ public:
   int downs = 0;
   int replies = 0;
   hello last_up;
-  epoch_id last_down;
+  incarnation_id last_down;
   std::string last_why;
   envelope last;
   message last_message;

@@ -36,7 +36,7 @@ struct storm {
     o.link.window_bytes = window;
     const auto number = static_cast<std::uint32_t>(i + 1);
     ++incarnations[i];
-    all[i] = std::make_unique<sim_process>(net, process_id{number}, epoch_id{incarnations[i]},
+    all[i] = std::make_unique<sim_process>(net, process_id{number}, incarnation_id{incarnations[i]},
                                            fmt::format("sim://{}/{}", number, incarnations[i]), o);
     // An incarnation knows the others' addresses, as a child knows its parent's; the others learn
     // its own from its hello.

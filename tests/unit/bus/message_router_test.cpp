@@ -16,8 +16,10 @@ struct pair {
   std::vector<std::unique_ptr<sim_process>> all;
 
   explicit pair(message_router_options o = {}) {
-    all.push_back(std::make_unique<sim_process>(net, head_process, epoch_id{1}, "sim://head", o));
-    all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{1}, "sim://shard", o));
+    all.push_back(
+        std::make_unique<sim_process>(net, head_process, incarnation_id{1}, "sim://head", o));
+    all.push_back(
+        std::make_unique<sim_process>(net, shard_process, incarnation_id{1}, "sim://shard", o));
   }
   sim_process& h() { return *all[0]; }
   sim_process& s() { return *all[1]; }
@@ -157,11 +159,12 @@ TEST_CASE("the next incarnation of a peer replaces the old one, whose frames are
   }
   auto old = std::move(p.all[1]);
   p.net.thaw(shard_process);
-  p.all[1] = std::make_unique<sim_process>(p.net, shard_process, epoch_id{2}, "sim://shard-2");
+  p.all[1] =
+      std::make_unique<sim_process>(p.net, shard_process, incarnation_id{2}, "sim://shard-2");
   p.s().connect(p.h());
   p.run(100ms);
   CHECK(p.h().peers[shard_process].downs == 1);
-  CHECK(p.h().peers[shard_process].incarnation == epoch_id{2});
+  CHECK(p.h().peers[shard_process].incarnation == incarnation_id{2});
   CHECK(p.h().links->is_up(shard_process));
   CHECK(p.s().links->is_up(head_process));
   const auto stale = p.h().links->counters().stale;
@@ -274,8 +277,10 @@ TEST_CASE("a peer that is not admitted gets the reason and stays down on both si
   };
   sim_network net(3);
   std::vector<std::unique_ptr<sim_process>> all;
-  all.push_back(std::make_unique<sim_process>(net, head_process, epoch_id{1}, "sim://head", picky));
-  all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{1}, "sim://shard"));
+  all.push_back(
+      std::make_unique<sim_process>(net, head_process, incarnation_id{1}, "sim://head", picky));
+  all.push_back(
+      std::make_unique<sim_process>(net, shard_process, incarnation_id{1}, "sim://shard"));
   all[1]->connect(*all[0]);
   run_all(net, all, 3000ms);
   CHECK_FALSE(all[0]->links->is_up(shard_process));
@@ -300,9 +305,9 @@ TEST_CASE("frames that do not verify are counted, and the valid peer stays up") 
   // Frames that verify, but are forged: wrong numbers, incarnations and targets, false hellos.
   envelope e;
   e.source = shard_process;
-  e.source_incarnation = epoch_id{1};
+  e.source_incarnation = incarnation_id{1};
   e.target = head_process;
-  e.target_incarnation = epoch_id{5};
+  e.target_incarnation = incarnation_id{5};
   CHECK(stranger->send(head_process, encode(e, message(sampled{}))) == sent::ok);
   e.target = process_id{44};
   CHECK(stranger->send(head_process, encode(e, message(sampled{}))) == sent::ok);
@@ -326,7 +331,7 @@ TEST_CASE("unknown peers cannot make the router keep more links than its limit")
   message_router_options o;
   o.peers_max = 5;
   sim_network net(3);
-  sim_process h(net, head_process, epoch_id{1}, "sim://head", o);
+  sim_process h(net, head_process, incarnation_id{1}, "sim://head", o);
   auto stranger = net.make_bus(process_id{66});
   stranger->start({[](frames&&) {}, [](process_id) {}, [](process_id, std::string) {}});
   REQUIRE(stranger->connect(head_process, "sim://head"));
@@ -334,7 +339,7 @@ TEST_CASE("unknown peers cannot make the router keep more links than its limit")
   for (std::uint32_t i = 100; i < 150; ++i) {
     hello lie;
     lie.process = process_id{i};
-    lie.incarnation = epoch_id{1};
+    lie.incarnation = incarnation_id{1};
     lie.endpoint = "sim://nowhere";
     envelope e;
     e.source = lie.process;
@@ -350,10 +355,10 @@ TEST_CASE("unknown peers cannot make the router keep more links than its limit")
 TEST_CASE("a client that has left is forgotten, a shard is waited for") {
   for (const auto as : {role::client, role::shard}) {
     sim_network net(7);
-    sim_process h(net, head_process, epoch_id{1}, "sim://head");
+    sim_process h(net, head_process, incarnation_id{1}, "sim://head");
     for (std::uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
       std::vector<std::unique_ptr<sim_process>> all;
-      all.push_back(std::make_unique<sim_process>(net, shard_process, epoch_id{incarnation},
+      all.push_back(std::make_unique<sim_process>(net, shard_process, incarnation_id{incarnation},
                                                   fmt::format("sim://{}", incarnation),
                                                   message_router_options{}, as));
       all[0]->connect(h);
@@ -394,8 +399,8 @@ TEST_CASE("callbacks may call the router, and a forwarded message keeps its leas
   sim_network net(11);
   std::vector<std::unique_ptr<sim_process>> all;
   for (std::uint32_t n = 1; n <= 3; ++n)
-    all.push_back(
-        std::make_unique<sim_process>(net, process_id{n}, epoch_id{1}, "", small_window(8 * 1024)));
+    all.push_back(std::make_unique<sim_process>(net, process_id{n}, incarnation_id{1}, "",
+                                                small_window(8 * 1024)));
   all[0]->connect(*all[1]);
   all[1]->connect(*all[2]);
   run_all(net, all, 100ms);

@@ -32,8 +32,8 @@ struct world {
   actors::stage_actor stage = system.spawn(noting_stage, &seen);
   std::optional<cluster::pinned_actors> pinned{std::in_place, system, messages_per_round};
   sim_network net{5};
-  sim_process sender{net, process_id{1}, epoch_id{1}, ""};
-  sim_process receiver{net, process_id{2}, epoch_id{1}, ""};
+  sim_process sender{net, process_id{1}, incarnation_id{1}, ""};
+  sim_process receiver{net, process_id{2}, incarnation_id{1}, ""};
 
   world() {
     workers().run(); // it has started

@@ -19,7 +19,7 @@ struct host {
   sim_process process;
 
   host(sim_network& net, process_id id, cluster::message_router_options o = {})
-      : process(net, id, epoch_id{1}, "", std::move(o)) {}
+      : process(net, id, incarnation_id{1}, "", std::move(o)) {}
   void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run(); }
 };
 

@@ -15,7 +15,7 @@ inline constexpr actor_id data_box{2};
 struct sim_process {
   struct session {
     bool is_up = false;
-    epoch_id incarnation;
+    incarnation_id incarnation;
     // Numbers that this process sent with `ok` since the peer came up, of control and data.
     std::vector<std::uint64_t> sent;
     std::vector<std::uint64_t> received;
@@ -25,7 +25,7 @@ struct sim_process {
     std::vector<std::pair<micro_batch, std::size_t>> held; // data not yet released
   };
 
-  sim_process(sim_network& network, process_id id, epoch_id incarnation, std::string endpoint,
+  sim_process(sim_network& network, process_id id, incarnation_id incarnation, std::string endpoint,
               cluster::message_router_options options = {}, role as = role::shard)
       : net(network), process(id), own_incarnation(incarnation), wire(network.make_bus(id)) {
     auto bound = wire->bind(endpoint);
@@ -59,7 +59,7 @@ struct sim_process {
       s.held.clear();
       ++s.ups;
     });
-    links->on_peer_down([this](process_id n, epoch_id e, const std::string& why) {
+    links->on_peer_down([this](process_id n, incarnation_id e, const std::string& why) {
       auto& s = peers[n];
       CHECK(s.is_up);
       CHECK(e == s.incarnation);
@@ -122,7 +122,7 @@ struct sim_process {
 
   sim_network& net;
   process_id process;
-  epoch_id own_incarnation;
+  incarnation_id own_incarnation;
   std::map<process_id, session> peers;
   std::map<process_id, std::uint64_t> next_control;
   std::map<process_id, std::uint64_t> next_data;

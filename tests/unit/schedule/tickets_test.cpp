@@ -23,14 +23,14 @@ TEST_CASE("tickets are granted up to slots and queue, then refused as overloaded
 
 TEST_CASE("ticket numbers contain their pipeline, and grow over incarnations") {
   auto config = small_config();
-  config.first_ticket = first_ticket_of(epoch_id{1'000'000}, 5);
+  config.first_ticket = first_ticket_of(incarnation_id{1'000'000}, 5);
   config.ticket_step = pipelines_max;
   fixture f(config);
   const auto first = f.grant();
   CHECK(first.value <= 1'000'000 + pipelines_max);
   CHECK(pipeline_of(first) == 5);
   CHECK(f.grant() == ticket_id{first.value + pipelines_max});
-  CHECK(first_ticket_of(epoch_id{1'000'000 + 3 * pipelines_max}, 5) > f.grant());
+  CHECK(first_ticket_of(incarnation_id{1'000'000 + 3 * pipelines_max}, 5) > f.grant());
   // The numbers between were granted by another one.
   f.s.admit(f.request(ticket_id{first.value + 1}));
   REQUIRE(f.s.take().refusals.size() == 1);

@@ -136,7 +136,8 @@ private:
       faults.push_back(fmt::format("sequence {} after {}", e.sequence, from.last.sequence));
     if ((e.source.value >> 31) != 1 || !e.source_incarnation)
       faults.push_back("a client's node has the highest bit set, and it has an epoch");
-    if (e.sequence > 1 && (e.target != process_id{77} || e.target_incarnation != epoch_id{88}))
+    if (e.sequence > 1 &&
+        (e.target != process_id{77} || e.target_incarnation != incarnation_id{88}))
       faults.push_back("after hello, messages are for this life of the door");
   }
 

@@ -179,7 +179,7 @@ TEST_CASE("a stream that is granted again continues, and is cancelled, by the ne
 TEST_CASE("after a gap or silence the client greets the same server as a new incarnation") {
   for (const bool is_gap : {true, false}) {
     CAPTURE(is_gap);
-    std::vector<epoch_id> incarnations;
+    std::vector<incarnation_id> incarnations;
     const auto script = [&](fake_server& server, fake_server::peer& to, const message& m) {
       incarnations.push_back(to.last.source_incarnation);
       if (!std::holds_alternative<generate>(m))

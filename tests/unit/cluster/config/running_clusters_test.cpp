@@ -32,7 +32,7 @@ struct world {
     auto made = run_dir::open(root / below);
     REQUIRE(made);
     if (is_alive)
-      REQUIRE(made->record("root", epoch_id{1}));
+      REQUIRE(made->record("root", incarnation_id{1}));
     else
       std::ofstream(made->path() / "root.pid") << "999999999 1 1\n";
     return *made;

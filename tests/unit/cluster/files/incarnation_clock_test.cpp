@@ -28,10 +28,10 @@ constexpr std::uint64_t hour = 3'600'000'000;
 TEST_CASE("an incarnation is the clock's time, and two of one moment differ") {
   clock_place p;
   auto root = p.issuer("root");
-  CHECK(root.next() == epoch_id{1'000'000});
-  CHECK(root.next() == epoch_id{1'000'001});
+  CHECK(root.next() == incarnation_id{1'000'000});
+  CHECK(root.next() == incarnation_id{1'000'001});
   p.clock += hour;
-  CHECK(root.next() == epoch_id{1'000'000 + hour});
+  CHECK(root.next() == incarnation_id{1'000'000 + hour});
 }
 
 TEST_CASE("after a clock is set back incarnations still grow, also in the next process") {
@@ -44,7 +44,7 @@ TEST_CASE("after a clock is set back incarnations still grow, also in the next p
   CHECK(next.next().value == before.value + 2);
   CHECK(p.issuer("root").next().value == before.value + 3);
   SUBCASE("other names have their own") {
-    CHECK(p.issuer("agent-a").next() == epoch_id{1'000'000});
+    CHECK(p.issuer("agent-a").next() == incarnation_id{1'000'000});
   }
   SUBCASE("also after processes were forgotten, as when a cluster stops") {
     run_dir::open(p.path)->forget("root");
@@ -52,7 +52,7 @@ TEST_CASE("after a clock is set back incarnations still grow, also in the next p
   }
   SUBCASE("and the clock applies again once it is later") {
     p.clock += 2 * hour;
-    CHECK(p.issuer("root").next() == epoch_id{p.clock});
+    CHECK(p.issuer("root").next() == incarnation_id{p.clock});
   }
 }
 
@@ -60,5 +60,5 @@ TEST_CASE("a note without a number is ignored") {
   clock_place p;
   (void)run_dir::open(p.path);
   std::ofstream(p.path / "root.life") << "soon";
-  CHECK(p.issuer("root").next() == epoch_id{1'000'000});
+  CHECK(p.issuer("root").next() == incarnation_id{1'000'000});
 }

@@ -16,7 +16,7 @@ TEST_CASE("only processes with the recorded start time count as alive") {
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-test-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
-  REQUIRE(dir->record("root", epoch_id{7}));
+  REQUIRE(dir->record("root", incarnation_id{7}));
   std::ofstream(path / "stranger.pid") << getpid() << " 12345 1\n";
   std::ofstream(path / "garbage.pid") << "not a pid\n";
   std::ofstream(path / "gone.pid") << 999999999 << " 1 1\n";
@@ -24,7 +24,7 @@ TEST_CASE("only processes with the recorded start time count as alive") {
   REQUIRE(alive.size() == 1);
   CHECK(alive[0].name == "root");
   CHECK(alive[0].pid == getpid());
-  CHECK(alive[0].incarnation == epoch_id{7});
+  CHECK(alive[0].incarnation == incarnation_id{7});
   const int pidfd = open_recorded(alive[0]);
   CHECK(pidfd >= 0);
   close(pidfd);
@@ -46,7 +46,7 @@ TEST_CASE("the memory of a recorded process is opened by its name, and never ano
   auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-kv-{}", getpid());
   auto dir = run_dir::open(path);
   REQUIRE(dir);
-  REQUIRE(dir->record("shard-0", epoch_id{7}));
+  REQUIRE(dir->record("shard-0", incarnation_id{7}));
   auto own = memory_file::create("shard-0-kv");
   auto other = memory_file::create("shard-0-kv-not");
   REQUIRE(own);
@@ -114,7 +114,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   REQUIRE(one);
   CHECK_FALSE(one->keys().is_set());
   CHECK(one->listen(root_name) == near + "/root.sock");
-  CHECK(one->listen("shard-0", epoch_id{5}) == near + "/shard-0-5.sock");
+  CHECK(one->listen("shard-0", incarnation_id{5}) == near + "/shard-0-5.sock");
   CHECK(one->find(head_name(0)) == near + "/head.sock");
 
   const std::string mine(64, '1');
@@ -128,7 +128,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   auto there = addresses::create(*dir, net);
   REQUIRE(there);
   CHECK(there->listen(agent_name("agent-b", 1, 1)) == "tcp://10.0.0.2:8014");
-  CHECK(there->listen("shard-0", epoch_id{5}) == "tcp://10.0.0.2:*");
+  CHECK(there->listen("shard-0", incarnation_id{5}) == "tcp://10.0.0.2:*");
   CHECK(there->find(agent_name("agent-b", 1, 1)) == "tcp://10.0.0.2:8014#" + mine);
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
   CHECK(there->find(head_name(0)) == "tcp://10.0.0.1:8011#" + roots);

@@ -72,7 +72,7 @@ struct lineage {
     return t;
   }
   // The copy reports a moment after its original continues.
-  std::int32_t activate(epoch_id incarnation, int file = -1) {
+  std::int32_t activate(incarnation_id incarnation, int file = -1) {
     for (const auto until = std::chrono::steady_clock::now() + patience;
          std::chrono::steady_clock::now() < until; std::this_thread::yield())
       if (const auto pid = channel->activate({incarnation, getpid(), file}))

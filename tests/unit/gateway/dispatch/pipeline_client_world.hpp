@@ -116,7 +116,7 @@ struct world {
     return out;
   }
   void lose_head() {
-    deliver(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
+    deliver(actors::peer_down{process_id{2}, incarnation_id{1}, "killed"});
     head_is_back();
   }
   // The restarted head has no log of this stream's ticket.

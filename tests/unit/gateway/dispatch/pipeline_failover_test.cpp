@@ -25,9 +25,9 @@ TEST_CASE("while the head is lost streams wait; the loss of a shard changes noth
   auto waiting = w.open();
   auto asked = w.new_stream();
   w.deliver(open_tokenize{asked, std::string("x"), true});
-  w.deliver(actors::peer_down{process_id{9}, epoch_id{1}, "a shard"});
+  w.deliver(actors::peer_down{process_id{9}, incarnation_id{1}, "a shard"});
   CHECK_FALSE(running->next());
-  w.deliver(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
+  w.deliver(actors::peer_down{process_id{2}, incarnation_id{1}, "killed"});
   CHECK_FALSE(running->next());
   CHECK_FALSE(waiting->next());
   CHECK(std::get<failed>(*asked->next()).reason.code == errc::pipeline_lost);
@@ -63,14 +63,14 @@ TEST_CASE("counters of a head continue over its incarnations, and stay while it 
   head.incarnation = {1};
   w.deliver(actors::peer_up{head});
   says(40);
-  w.deliver(actors::peer_down{process_id{2}, epoch_id{1}, "a link"});
+  w.deliver(actors::peer_down{process_id{2}, incarnation_id{1}, "a link"});
   CHECK(line("baton_requests_running").empty()); // unknown
   CHECK(line("nv_inference_exec_count") == "nv_inference_exec_count{model=\"m\",version=\"1\"} 40");
   CHECK(line("baton_steps_total") == "baton_steps_total{engine=\"0\",model_name=\"m\"} 40");
   w.deliver(actors::peer_up{head}); // the same incarnation after a reconnect
   says(41);
   CHECK(line("nv_inference_exec_count").ends_with(" 41"));
-  w.deliver(actors::peer_down{process_id{2}, epoch_id{1}, "killed"});
+  w.deliver(actors::peer_down{process_id{2}, incarnation_id{1}, "killed"});
   head.incarnation = {2};
   w.deliver(actors::peer_up{head});
   says(50); // more than before, from the new incarnation
@@ -246,7 +246,7 @@ TEST_CASE(
   auto out = w.open_granted();
   w.lose_head_and_log(*out);
   w.deliver(close_request{out->number()});
-  w.deliver(actors::peer_down{process_id{2}, epoch_id{1}, "killed again"});
+  w.deliver(actors::peer_down{process_id{2}, incarnation_id{1}, "killed again"});
   CHECK(w.facts->requests_open() == 0);
 }
 

@@ -72,7 +72,7 @@ struct request_router_world {
   // Reports it to all pipeline clients, as every process does to its peers.
   void lose(std::uint32_t pipeline) {
     for (std::uint32_t i = 0; i < all.pipeline_clients.size(); ++i) {
-      deliver(i, actors::peer_down{head_process(pipeline), epoch_id{1}, "killed"});
+      deliver(i, actors::peer_down{head_process(pipeline), incarnation_id{1}, "killed"});
     }
   }
   std::shared_ptr<stream> new_stream() {
