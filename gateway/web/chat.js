@@ -1,10 +1,12 @@
 // The open conversation: its turns, the running answers and their actions. A running answer belongs to its turn, shown or
 // not. {state: "running", resume, from, index...} is stored with the turn, so a reloaded page resumes at the token that it has.
 import * as store from "./conversations.js";
+import {Blocks} from "./blocks.js";
 import {at, button, make, say} from "./dom.js";
 import {body_of} from "./request.js";
-import {show_text, blocks} from "./text.js";
 import {values} from "./settings.js";
+import {show_text, spoken} from "./text.js";
+import * as welcome from "./welcome.js";
 
 const spoken_chars_max = 2000;
 // Identifies the browser tab: after a reload the tab resumes its own running answers.
@@ -16,8 +18,7 @@ const waits = {lost: "connection lost, waiting for the server…", locked: "wait
 let connection, on_change;
 let open = store.create();
 let editing = null; // the turn being edited
-const running = new Map(); // id of a turn -> {conversation, turn}
-const turn_spoken = new Map(); // id of a turn -> paragraphs
+const running = new Map(); // id of a turn -> {conversation, turn, reader, spoken: blocks...}
 const boxes = new Map();   // id of a shown turn -> {element, text, note}
 
 // `changed()` is called when the list of conversations changes.
@@ -50,7 +51,7 @@ function render(to_end = false) {
   const path = store.path_of(open);
   boxes.clear();
   at("talk").replaceChildren(...path.map(element_of));
-  if (!path.length) at("talk").append(make("p", {class: "empty"}, "Ask something: the answer survives the loss of a stage, a gateway or this page."));
+  if (!path.length) at("talk").append(welcome.view());
   for (const turn of path) refresh(turn);
   const is_busy = running_here() !== undefined;
   say(at("send"), is_busy ? "Stop" : editing ? "Send again" : "Send");
@@ -103,7 +104,7 @@ function refresh(turn) {
   if (!box) return;
   const talk = at("talk");
   const is_at_end = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 60;
-  if (turn.role === "user") say(box.text, turn.text); else show_text(box.text, turn.text, copy);
+  if (turn.role === "user") say(box.text, turn.text); else show_text(box.text, turn.text, running.has(turn.id), copy);
   say(box.note, note_of(turn));
   box.note.className = "note" + (running.get(turn.id)?.waits ? " wait" : turn.error ? " bad" : "");
   box.element.setAttribute("aria-busy", String(running.has(turn.id)));
@@ -117,12 +118,13 @@ function refresh_soon(turn) {
 }
 
 // A screen reader gets an answer by paragraphs, each once it is complete.
-function speak(turn, is_over) {
-  const whole = is_over ? blocks(turn.text) : blocks(turn.text).slice(0, -1);
-  const from = turn_spoken.get(turn.id) ?? 0;
-  turn_spoken.set(turn.id, whole.length);
-  if (boxes.has(turn.id) && whole.length > from)
-    at("spoken").textContent = whole.slice(from).map(b => b.code ?? b.words ?? b.items.join("\n")).join("\n").slice(-spoken_chars_max);
+function speak(turn, run, is_over) {
+  const {blocks} = run.reader.read(turn.text, !is_over);
+  const end = is_over ? blocks.length : blocks.length - 1;
+  const from = run.spoken ??= end; // a resumed answer has spoken what it had
+  if (end <= from) return;
+  run.spoken = end;
+  if (boxes.has(turn.id)) at("spoken").textContent = blocks.slice(from, end).map(spoken).join("\n").slice(-spoken_chars_max);
 }
 
 // -- asking --
@@ -169,7 +171,6 @@ function answer(question) {
 // After a reload. Without a ticket the request is sent again under its request_id, so the server treats it as the same.
 function resume(conversation, turn) {
   turn.tab = tab;
-  turn_spoken.set(turn.id, blocks(turn.text).length - 1);
   follow(conversation, turn);
   const taker = m => take(conversation, turn, m);
   if (turn.resume) connection.resume(turn.id, {resume: turn.resume, from: turn.from, model: turn.model}, taker);
@@ -177,7 +178,7 @@ function resume(conversation, turn) {
 }
 
 function follow(conversation, turn) {
-  running.set(turn.id, {conversation, turn, asked_at: performance.now(), first_at: 0, first_token: 0});
+  running.set(turn.id, {conversation, turn, reader: new Blocks(), spoken: turn.text ? null : 0, asked_at: performance.now(), first_at: 0, first_token: 0});
 }
 
 function take(conversation, turn, m) {
@@ -196,13 +197,13 @@ function take(conversation, turn, m) {
     }
     turn.text += m.text;
     turn.from = m.index;
-    speak(turn, false);
+    speak(turn, run, false);
   }
   if (m.type === "done") end(turn, run, {state: "done", finish: m.finish_reason, tokens: m.usage.completion_tokens});
   if (m.type === "error") end(turn, run, m.error.code === "cancelled" ? {state: "done", finish: "cancelled", tokens: turn.from} : {state: "failed", error: words_of(m.error)});
   store.save(conversation);
   if (running.has(turn.id)) return refresh_soon(turn);
-  speak(turn, true);
+  speak(turn, run, true);
   if (conversation === open) render();
   on_change();
 }

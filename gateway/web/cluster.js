@@ -1,5 +1,7 @@
 // The cluster's state: polls GET /cluster four times a second while requests run, once a second otherwise, and not at all
 // while the page is hidden. Converts counters to rates.
+import {get} from "./server.js";
+
 const busy_ms = 250, quiet_ms = 1000, window_ms = 1500, lively_ms = 6000, forbidden_ms = 10_000;
 
 const samples = new Map(); // pipeline -> [{at, load}], oldest first
@@ -49,7 +51,7 @@ export function watch(key, take) {
     waits_for_look = false;
     let pause = quiet_ms;
     try {
-      const reply = await fetch("/cluster", {headers: key() ? {Authorization: "Bearer " + key()} : {}, cache: "no-store"});
+      const reply = await get("cluster", key(), {cache: "no-store"});
       if (reply.ok) {
         const view = view_of(await reply.json(), performance.now());
         if (is_lively(view)) lively_until = view.at + lively_ms;

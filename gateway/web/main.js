@@ -4,9 +4,11 @@ import * as store from "./conversations.js";
 import * as numbers from "./numbers.js";
 import * as picture from "./picture.js";
 import * as settings from "./settings.js";
+import * as welcome from "./welcome.js";
 import {watch} from "./cluster.js";
 import {at, button, make, say} from "./dom.js";
 import {events_between, show_event} from "./events.js";
+import {get} from "./server.js";
 import {Connection} from "./socket.js";
 
 const undo_ms = 10_000;
@@ -14,6 +16,7 @@ const key = () => at("key").value.trim(); // stored only in its input
 let cluster;
 
 function want_key() {
+  welcome.want_key();
   if (!at("key-bar").hidden) return;
   at("key-bar").hidden = false;
   at("key").focus();
@@ -75,7 +78,7 @@ function open_shelf(is_open) {
 }
 const close_shelf = () => open_shelf(false);
 
-// -- views on narrow screens --
+// -- views: on a wide screen the chat has the cluster beside it --
 
 function view(name) {
   document.body.dataset.view = name;
@@ -83,6 +86,7 @@ function view(name) {
     at("view-" + tab).setAttribute("aria-selected", String(tab === name));
     at("view-" + tab).tabIndex = tab === name ? 0 : -1;
   }
+  picture.fit();
 }
 
 // -- keyboard --
@@ -96,7 +100,7 @@ const shortcuts = [
   ["Alt+R", "regenerate the last answer", "KeyR", () => chat.regenerate()],
   ["Alt+E", "edit the last message", "KeyE", () => chat.edit()],
   ["Alt+C", "copy the last answer", "KeyC", () => chat.copy()],
-  ["Alt+P", "chat or cluster, on a narrow screen", "KeyP", () => view(document.body.dataset.view === "chat" ? "cluster" : "chat")],
+  ["Alt+P", "chat or cluster", "KeyP", () => view(document.body.dataset.view === "chat" ? "cluster" : "chat")],
   ["Alt+S", "sampling settings", "KeyS", () => at("settings").showModal()],
   ["/", "focus the message box"],
   ["?", "this help"],
@@ -125,19 +129,29 @@ function show_what_is_served(now) {
   if (document.body.dataset.serves === serves) return;
   document.body.dataset.serves = serves;
   say(at("numbers-title"), serves === "llm" ? "Tokens per second" : "Counts");
-  if (serves === "workers") at("processes").open = true;
+  if (serves === "workers") at("operators").open = at("processes").open = true;
 }
 
 const causes = {unreachable: "no answer from the server", key: "an API key is required", forbidden: "the cluster view needs an admin's API key, the chat does not"};
 
 async function name_models() { // allowed without access to the cluster view
   try {
-    const reply = await fetch("/v1/models", {headers: key() ? {Authorization: "Bearer " + key()} : {}});
+    const reply = await get("v1/models", key());
     if (reply.status === 401) return want_key();
     const names = [...new Set((await reply.json()).data.map(m => m.id))];
-    settings.offer_models(names);
+    offer_models(names);
     say(at("model"), names.join(", "));
   } catch { /* retried at the next poll */ }
+}
+
+function offer_models(names) {
+  settings.offer_models(names);
+  welcome.offer(names, settings.values().model);
+}
+
+// The operator's address shows the cluster without a key, the chat may still need one.
+async function notice_key() {
+  try { if ((await get("v1/models", "")).status === 401) welcome.want_key(); } catch { /* a request will show it */ }
 }
 
 function take(now, why) {
@@ -158,7 +172,7 @@ function take(now, why) {
   const models = now.models.map(m => `${m.name} · ${m.architecture} · ${(m.parameters / 1e6).toFixed(0)} M parameters · context ${m.context_max}`);
   if (models.length) {
     say(at("model"), models.join("; "));
-    settings.offer_models([...new Set(now.models.map(m => m.name))]);
+    offer_models([...new Set(now.models.map(m => m.name))]);
   } else if (!now.pipelines.length) say(at("model"), "no LLM: worker models only");
   if (!now.nodes.length) return; // a new gateway that has no status of the cluster yet
   picture.show(now);
@@ -172,7 +186,8 @@ function take(now, why) {
 
 // -- begin --
 
-settings.build();
+welcome.build(prompt => { at("text").value = prompt; at("ask").requestSubmit(); at("text").focus(); }, chat.copy);
+settings.build(welcome.choose_model);
 store.load();
 const connection = new Connection(key, want_key);
 at("ask").addEventListener("submit", e => { e.preventDefault(); chat.send(); cluster.hurry(); });
@@ -210,3 +225,4 @@ document.addEventListener("visibilitychange", () => { if (document.hidden) store
 store.follow(chat.is_ours, id => { if (id === chat.opened().id) chat.show(store.find(id) ?? store.create()); else draw_list(); });
 chat.begin(connection, draw_list);
 cluster = watch(key, take);
+notice_key();

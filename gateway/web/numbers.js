@@ -11,15 +11,15 @@ function draw_rate(view) {
   const rate = sum(view.pipelines, p => p.rates?.tokens ?? 0);
   minute.push({at: view.at, rate});
   while (minute.length > 1 && view.at - minute[0].at > minute_ms) minute.shift();
-  const top = Math.max(10, ...minute.map(s => s.rate));
+  const peak = Math.max(...minute.map(s => s.rate)), top = Math.max(10, peak);
   const points = minute.map(s => `${(240 - (view.at - s.at) / minute_ms * 240).toFixed(1)} ${(46 - s.rate / top * 42).toFixed(1)}`);
   at("rate-line").setAttribute("d", "M" + points.join("L"));
   at("rate-area").setAttribute("d", `M${points[0].split(" ")[0]} 48L${points.join("L")}L240 48Z`);
-  say(at("rate-now"), `${rate.toFixed(rate < 100 ? 1 : 0)} now, peak ${top.toFixed(0)} in the last minute`);
+  say(at("rate-now"), `${rate.toFixed(rate < 100 ? 1 : 0)} now, peak ${peak.toFixed(0)} in the last minute`);
 }
 
 function meter(name, used, total, words) {
-  const id = "meter-" + name.replace(/\W/g, "-");
+  const id = "meter-" + name.replace(/\W+/g, "-");
   let box = at(id);
   if (!box) {
     box = make("p", {id, class: "meter"}, make("label", {for: id + "-bar"}, name), make("span", {}), make("meter", {id: id + "-bar", min: 0}));
@@ -33,30 +33,35 @@ function meter(name, used, total, words) {
 function draw_meters(loads) {
   const all = name => sum(loads, p => p.load[name]);
   const slots = sum(loads, p => p.slots);
-  meter("Slots", all("running"), slots, `${all("running")} of ${slots || "?"}, ${all("waiting")} waiting`);
-  meter("KV blocks", all("blocks_used"), all("blocks_total"), `${all("blocks_used")} of ${all("blocks_total")}`);
-  if (all("swap_blocks_total")) meter("Swap blocks", all("swap_blocks_used"), all("swap_blocks_total"), `${all("swap_blocks_used")} of ${all("swap_blocks_total")}, ${all("swapped")} swapped out`);
+  meter("Requests running", all("running"), slots, `${all("running")} of ${slots || "?"} slots, ${all("waiting")} waiting`);
+  meter("KV cache in use", all("blocks_used"), all("blocks_total"), `${all("blocks_used")} of ${all("blocks_total")} blocks`);
+  if (all("swap_blocks_total")) meter("Swap file in use", all("swap_blocks_used"), all("swap_blocks_total"), `${all("swap_blocks_used")} of ${all("swap_blocks_total")} blocks, ${all("swapped")} requests swapped out`);
+}
+
+// [id, label, value]: one without a value is not shown.
+function counts_of(view, loads) {
+  const all = name => sum(loads, p => p.load[name]);
+  const of_llms = [
+    ["steps-per-second", "Steps per second, each a token for every running request", () => sum(loads, p => p.rates.steps).toFixed(0)],
+    ["in-flight", "Micro-batches on their way through the stages", () => all("in_flight")],
+    ["prompt-tokens", "Prompt tokens read per second", () => sum(loads, p => p.rates.prompt_tokens).toFixed(0)],
+    ["prefix-cache", "Prompt tokens found in the prefix cache", () => share(all("prefix_cache_hits"), all("prefix_cache_queries"))],
+    ["draft-tokens", "Draft tokens accepted", () => all("spec_decode_draft_tokens") ? share(all("spec_decode_accepted_tokens"), all("spec_decode_draft_tokens")) : undefined],
+    ["preemptions", "Requests preempted because KV blocks were scarce", () => all("preemptions") || undefined],
+    ["output-tokens", "Tokens written so far", () => all("output_tokens").toLocaleString("en")],
+    ["recoveries", "Recoveries from a lost process", () => all("recoveries") + (all("recoveries") ? `, last in ${Math.max(...loads.map(p => p.load.recovery_seconds)).toFixed(2)} s` : "")],
+    ["epochs", "Epochs: sessions of the pipeline, one more after each recovery", () => all("epochs")],
+  ];
+  return [["open-requests", "Open requests", () => view.requests_open], ...view.pipelines.length ? of_llms : [],
+    ["restarts", "Processes restarted", () => sum(view.nodes, n => n.restarts)]];
 }
 
 function draw_counts(view, loads) {
-  const all = name => sum(loads, p => p.load[name]);
-  const of_llms = !view.pipelines.length ? {} : {
-    "micro-batches in flight": all("in_flight"),
-    "steps per second": sum(loads, p => p.rates.steps).toFixed(0),
-    "prompt tokens per second": sum(loads, p => p.rates.prompt_tokens).toFixed(0),
-    "prefix cache hits": share(all("prefix_cache_hits"), all("prefix_cache_queries")),
-    "draft tokens accepted": all("spec_decode_draft_tokens") ? share(all("spec_decode_accepted_tokens"), all("spec_decode_draft_tokens")) : undefined,
-    "preemptions": all("preemptions") || undefined,
-    "tokens so far": all("output_tokens").toLocaleString("en"),
-    "epochs": all("epochs"),
-    "recoveries": all("recoveries") + (all("recoveries") ? `, last ${Math.max(...loads.map(p => p.load.recovery_seconds)).toFixed(2)} s` : ""),
-  };
-  const rows = {"open requests": view.requests_open, ...of_llms, "restarts": sum(view.nodes, n => n.restarts)};
-  for (const [name, value] of Object.entries(rows)) {
-    const id = "count-" + name.replace(/\W/g, "-");
-    if (value === undefined) continue;
-    if (!at(id)) at("numbers").append(make("dt", {}, name), make("dd", {id}));
-    say(at(id), String(value));
+  for (const [id, label, value] of counts_of(view, loads)) {
+    const now = value();
+    if (now === undefined) continue;
+    if (!at("count-" + id)) at("numbers").append(make("dt", {}, label), make("dd", {id: "count-" + id}));
+    say(at("count-" + id), String(now));
   }
 }
 

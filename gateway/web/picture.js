@@ -3,10 +3,14 @@
 // may be slower so that the eye can follow; the caption shows the factor.
 import {at, draw, make, say} from "./dom.js";
 
-const width = 460, head_width = 96, gap = 20, line_px = 15, node_pad = 6, stages_of_line = 3, dots_max = 12;
+const head_width = 104, gap = 20, line_px = 17, node_pad = 6, dots_max = 12;
+// On a phone, beside the chat, and in the view of the cluster: there each stage has `stage_width`, drawn up to `scale_max` times.
+const small = {stages_of_line: 2, width: 370};
+const beside = {stages_of_line: 3, width: 460};
+const alone = {stages_of_line: 6, stage_width: 158, scale_max: 1.9};
 const round_ms_min = 1800, frame_ms = 33, flash_ms = 4000;
 const glyphs = {ready: "✓", starting: "…", loading: "…", recovering: "↻", draining: "▽", stopped: "✕", failed: "✕"};
-const still = matchMedia("(prefers-reduced-motion: reduce)");
+const still = matchMedia("(prefers-reduced-motion: reduce)"), narrow = matchMedia("(max-width: 760px)");
 
 const drawn = []; // per pipeline: {key, svg, parts, round, ...}
 
@@ -24,14 +28,16 @@ function stages_of(p) {
 const node_of = ranks => ranks.every(r => r.place.on === ranks[0].place.on) ? ranks[0].place.on : null;
 const layers_of = p => p.layers ? `layers ${p.first_layer}–${p.first_layer + p.layers - 1}` : "";
 
-function geometry(stages) {
-  const columns = Math.min(Math.max(stages.length, 1), stages_of_line);
+function geometry(stages, size) {
+  const columns = Math.min(Math.max(stages.length, 1), size.stages_of_line);
   const ranks = Math.max(...stages.map(s => s.length), 1);
-  const w = (width - head_width - gap * columns - node_pad - 10) / columns;
-  const h = 88 + line_px * ranks;
+  const around = head_width + gap * columns + node_pad + 10;
+  const width = size.width ?? around + size.stage_width * columns;
+  const w = (width - around) / columns;
+  const h = 98 + line_px * ranks;
   const lines = Math.ceil(stages.length / columns) || 1;
   const place = i => ({x: head_width + gap + (i % columns) * (w + gap), y: 24 + Math.floor(i / columns) * (h + 44)});
-  return {columns, w, h, lines, place, height: 24 + lines * (h + 44) - 14};
+  return {columns, width, w, h, lines, place, height: 24 + lines * (h + 44) - 14};
 }
 
 // The path of a micro-batch: from the head through all stages, and back below them.
@@ -41,11 +47,11 @@ function way(stages, g) {
   stages.forEach((_, i) => {
     if (i && i % g.columns === 0) {
       const between = g.place(i).y - 26;
-      d += `H${width - 4}V${between}H${head_width + gap / 2}V${middle(i)}`;
+      d += `H${g.width - 4}V${between}H${head_width + gap / 2}V${middle(i)}`;
     }
     d += `H${g.place(i).x + g.w}`;
   });
-  return `${d}H${width - 4}V${g.height - 6}H${head_width / 2}V${24 + g.h}`;
+  return `${d}H${g.width - 4}V${g.height - 6}H${head_width / 2}V${24 + g.h}`;
 }
 
 function box(name, x, y, w, h) {
@@ -57,14 +63,14 @@ function box(name, x, y, w, h) {
 function stage_part(ranks, i, g) {
   const {x, y} = g.place(i);
   const {group, shape} = box(ranks.map(r => r.name).join(" "), x, y, g.w, g.h);
-  const sign = text(x + g.w - 8, y + 19, "stands", "", true);
-  const stands = text(x + 8, y + 37, "stands");
+  const sign = text(x + g.w - 9, y + 22, "stands", "", true);
+  const stands = text(x + 9, y + 42, "stands");
   const first = ranks[0].place;
-  const shards = ranks.map((_, r) => text(x + 8, y + 73 + r * line_px, "small"));
-  const busy = text(x + 8, y + g.h - 12, "small");
-  const bar = draw("rect", {x: x + 8, y: y + g.h - 8, height: 4, rx: 2, width: 0, class: "bar"});
-  group.append(text(x + 8, y + 19, "name", `stage ${i}`), sign, stands, text(x + 8, y + 55, "small", layers_of(first)),
-    ...shards, busy, draw("rect", {x: x + 8, y: y + g.h - 8, height: 4, rx: 2, width: g.w - 16, class: "rail"}), bar);
+  const shards = ranks.map((_, r) => text(x + 9, y + 80 + r * line_px, "small"));
+  const busy = text(x + 9, y + g.h - 14, "small");
+  const bar = draw("rect", {x: x + 9, y: y + g.h - 9, height: 5, rx: 2, width: 0, class: "bar"});
+  group.append(text(x + 9, y + 22, "name", `stage ${i}`), sign, stands, text(x + 9, y + 61, "small", layers_of(first)),
+    ...shards, busy, draw("rect", {x: x + 9, y: y + g.h - 9, height: 5, rx: 2, width: g.w - 18, class: "rail"}), bar);
   return {group, shape, sign, stands, shards, busy, bar};
 }
 
@@ -88,14 +94,14 @@ function node_frames(stages, g) {
 function head_part(g) {
   const gateway = box("gateways", 1, 24, head_width - 2, 30);
   const head = box("head", 1, 66, head_width - 2, g.h - 42);
-  const words = [text(10, 44, "small"), text(10, 85, "name", "head"), text(10, 103, "small"), text(10, 118, "small")];
+  const words = [text(10, 44, "small"), text(10, 88, "name", "head"), text(10, 108, "small"), text(10, 125, "small")];
   gateway.group.append(words[0]);
   head.group.append(...words.slice(1));
   return {gateway, head, words};
 }
 
-function build(p, stages) {
-  const g = geometry(stages);
+function build(stages, size) {
+  const g = geometry(stages, size);
   const title = make("h3");
   const caption = make("p", {class: "caption"});
   const hatch = draw("defs", {}, draw("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, draw("rect", {width: 2, height: 6, class: "hatching"})));
@@ -104,8 +110,9 @@ function build(p, stages) {
   const head = head_part(g);
   const parts = stages.map((ranks, i) => stage_part(ranks, i, g));
   const dots = draw("g", {class: "dots"});
-  const svg = draw("svg", {viewBox: `0 0 ${width} ${g.height}`, role: "img", "aria-labelledby": "picture-words"}, hatch, ...frames.map(f => f.group), track,
+  const svg = draw("svg", {viewBox: `0 0 ${g.width} ${g.height}`, role: "img", "aria-labelledby": "picture-words"}, hatch, ...frames.map(f => f.group), track,
     head.gateway.group, head.head.group, ...parts.map(s => s.group), dots);
+  if (size.scale_max) svg.style.maxWidth = g.width * size.scale_max + "px";
   return {section: make("section", {class: "pipeline"}, title, svg, caption), title, caption, track, frames, head, parts, dots, svg, g, turn: 0, at: 0, pace: 0};
 }
 
@@ -118,7 +125,7 @@ function update_stage(part, ranks, busy, g) {
   say(part.stands, phase);
   ranks.forEach((r, i) => say(part.shards[i], [r.name, g.w < 130 ? "" : node_of(ranks) ? r.place.device : r.place.on].filter(Boolean).join(" · ") + (r.restarts ? ` ↻${r.restarts}` : "")));
   say(part.busy, busy === undefined ? "" : `${Math.round(busy * 100)} % busy`);
-  part.bar.setAttribute("width", ((busy ?? 0) * (g.w - 16)).toFixed(1));
+  part.bar.setAttribute("width", ((busy ?? 0) * (g.w - 18)).toFixed(1));
 }
 
 function update_head(head, p, view) {
@@ -177,14 +184,22 @@ function move(now) {
   if (is_moving) requestAnimationFrame(move);
 }
 
-const key_of = stages => JSON.stringify(stages.map(ranks => ranks.map(r => [r.name, r.place])));
+const key_of = (stages, size) => JSON.stringify([size, ...stages.map(ranks => ranks.map(r => [r.name, r.place]))]);
+
+let last;
+const size_now = () => narrow.matches ? small : document.body.dataset.view === "cluster" ? alone : beside;
+
+// Call it after a change of the layout.
+export const fit = () => last && show(last);
 
 export function show(view) {
+  last = view;
+  const size = size_now();
   view.pipelines.forEach((p, i) => {
     const stages = stages_of(p);
-    const key = key_of(stages);
+    const key = key_of(stages, size);
     if (drawn[i]?.key !== key) {
-      const made = {...build(p, stages), key};
+      const made = {...build(stages, size), key};
       if (drawn[i]) drawn[i].section.replaceWith(made.section); else at("pictures").append(made.section);
       drawn[i] = made;
     }

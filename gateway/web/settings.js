@@ -15,6 +15,7 @@ const fields = [
 ];
 
 let now = {};
+let on_model = () => {};
 const inputs = {};
 
 const is_valid = (field, value) => {
@@ -33,6 +34,7 @@ function change(field) {
   input.setAttribute("aria-invalid", String(!is_good));
   if (!is_good) return; // keeps the last valid value
   now[field.name] = value;
+  if (field.name === "model") on_model(value);
   try { localStorage.setItem(stored, JSON.stringify(now)); } catch { /* kept until the page is closed */ }
 }
 
@@ -46,6 +48,7 @@ function show() {
 export function reset() {
   try { localStorage.removeItem(stored); } catch { /* nothing was stored */ }
   use({});
+  on_model("");
 }
 
 // The models to choose from; "" means the first one.
@@ -58,7 +61,9 @@ export function offer_models(names) {
   select.closest("p").hidden = names.length < 2;
 }
 
-export function build() {
+// `changed(model)` is called when another model is chosen.
+export function build(changed) {
+  on_model = changed;
   for (const field of fields) {
     const id = "set-" + field.name;
     const more = {id, "aria-describedby": id + "-about", onchange: () => change(field)};

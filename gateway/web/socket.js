@@ -1,14 +1,17 @@
 // The WebSocket of docs/apis/websocket.md, shared by all requests of the page. It is opened for the first request and closed
 // after idle_ms without one. If it or the gateway fails, it is opened again and each request resumes at the token that it
 // has. Its callback gets {type: "lost"}, or "locked" while a key is required, and then further messages as before.
+import {get, socket_address_of} from "./server.js";
+
 const patience_ms = 60_000, idle_ms = 30_000;
+const refusals_max = 8; // sockets in a row that were not opened although the server answers
 const waits_ms = [0, 100, 200, 400, 800, 1000];
 const again = new Set(["not_ready", "draining", "overloaded"]); // from a new gateway
 
 const wait = ms => new Promise(done => setTimeout(done, ms));
 
 export class Connection {
-  #key; #locked; #socket = null; #requests = new Map(); #lost_at = 0; #idle; #is_reconnecting = false; #tries = 0;
+  #key; #locked; #socket = null; #requests = new Map(); #lost_at = 0; #idle; #is_reconnecting = false; #tries = 0; #refusals = 0;
 
   // `key()`: the API key or ""; `locked()` is called when the server requires another one.
   constructor(key, locked) { this.#key = key; this.#locked = locked; }
@@ -49,12 +52,13 @@ export class Connection {
   #connect() {
     const protocols = ["baton"];
     if (this.#key()) protocols.push("bearer." + encodeURIComponent(this.#key()).replace(/[()]/g, c => "%" + c.charCodeAt(0).toString(16)));
-    const socket = this.#socket = new WebSocket(location.origin.replace(/^http/, "ws") + "/v1/stream", protocols);
-    socket.onopen = () => { for (const [id, r] of this.#requests) this.#send_request(id, r); };
+    const socket = this.#socket = new WebSocket(socket_address_of("v1/stream"), protocols);
+    socket.onopen = () => { this.#refusals = 0; for (const [id, r] of this.#requests) this.#send_request(id, r); };
     socket.onmessage = e => this.#receive(JSON.parse(e.data));
     socket.onclose = () => {
       if (this.#socket !== socket) return;
       this.#socket = null;
+      ++this.#refusals;
       if (this.#requests.size) this.#reconnect();
     };
   }
@@ -94,20 +98,22 @@ export class Connection {
       }
       if (performance.now() - lost_at > patience_ms)
         this.#end_all({code: "connection_lost", message: "the server was unreachable for " + patience_ms / 1000 + " s"});
+      if (status && this.#refusals > refusals_max)
+        this.#end_all({code: "websocket_refused", message: "the server answers, but no WebSocket was opened; a reverse proxy must pass on the headers Host, Upgrade and Connection"});
     }
     this.#is_reconnecting = false;
     if (this.#requests.size) this.#connect();
   }
 
   async #probe() {
-    try { return (await fetch("/v1/models", {headers: this.#key() ? {Authorization: "Bearer " + this.#key()} : {}})).status; }
+    try { return (await get("v1/models", this.#key())).status; }
     catch { return 0; }
   }
 
   #end_all(error) {
     const ended = [...this.#requests.values()];
     this.#requests.clear();
-    this.#lost_at = 0;
+    this.#lost_at = this.#tries = this.#refusals = 0;
     for (const r of ended) r.take({type: "error", error});
   }
 }

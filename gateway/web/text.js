@@ -1,91 +1,104 @@
-// Converts an answer's text to elements: paragraphs, headings, lists, quotes, code, **bold**, *italic*, `code`. Model output
-// becomes text nodes only, so HTML is shown as text and links stay text.
+// Shows an answer's Markdown as elements. Model output becomes text nodes and the addresses of checked links only, so HTML is
+// shown as text. A growing text changes the elements at its end; what stands before keeps its selection, scroll and focus.
+import {Blocks} from "./blocks.js";
 import {make} from "./dom.js";
+import {inline, words_of} from "./inline.js";
 
-const fence = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
-const item = /^\s{0,8}(?:[-*+]|(\d{1,9})[.)])\s+(.*)$/;
-const heading = /^(#{1,6})\s+(.*)$/;
-const marks = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(?=\S)(.+?)\*\*|(?<![*\w])\*(?=\S)([^*]+?)(?<=\S)\*(?![*\w])/s;
-const depth_max = 4, inline_chars_max = 4000; // longer text stays plain: the search is quadratic
+const link_of = part => make("a", {href: part.href, title: part.href, target: "_blank", rel: "noopener noreferrer nofollow"}, ...nodes_of(part.parts));
 
-function inline(text, depth = 0) {
-  const parts = [];
-  for (let rest = text; rest;) {
-    const found = depth < depth_max && text.length <= inline_chars_max && marks.exec(rest);
-    if (!found) { parts.push(rest); break; }
-    if (found.index) parts.push(rest.slice(0, found.index));
-    const [all, , code, bold, italic] = found;
-    if (code !== undefined) parts.push(make("code", {}, code));
-    else if (bold !== undefined) parts.push(make("strong", {}, ...inline(bold, depth + 1)));
-    else parts.push(make("em", {}, ...inline(italic, depth + 1)));
-    rest = rest.slice(found.index + all.length);
-  }
-  return parts;
-}
+const nodes_of = parts => parts.map(part => {
+  if (typeof part === "string") return document.createTextNode(part);
+  return part.kind === "link" ? link_of(part) : make(part.kind, {}, ...part.parts ? nodes_of(part.parts) : [part.text]);
+});
 
-// Splits the text into blocks {kind, source, ...}. The last one may still grow.
-export function blocks(text) {
-  const out = [];
-  const lines = text.split("\n");
-  for (let i = 0; i < lines.length;) {
-    const begin = i;
-    const add = block => out.push({...block, source: lines.slice(begin, i).join("\n") + "\0" + block.kind});
-    const fenced = fence.exec(lines[i]);
-    if (fenced) {
-      const end = new RegExp("^ {0,3}" + (fenced[1][0] === "`" ? "`" : "~") + "{" + fenced[1].length + ",}\\s*$");
-      for (++i; i < lines.length && !end.test(lines[i]);) ++i;
-      const code = lines.slice(begin + 1, i).join("\n");
-      if (i < lines.length) ++i;
-      add({kind: "code", language: fenced[2], code});
-    } else if (heading.test(lines[i])) {
-      const [, , words] = heading.exec(lines[i++]);
-      add({kind: "heading", words});
-    } else if (item.test(lines[i])) {
-      const first = item.exec(lines[i]);
-      const items = [];
-      for (; i < lines.length && (item.test(lines[i]) || (/^\s+\S/.test(lines[i]) && !fence.test(lines[i]))); ++i) {
-        const one = item.exec(lines[i]);
-        if (one) items.push(one[2]); else items[items.length - 1] += "\n" + lines[i].trim();
-      }
-      add({kind: first[1] ? "ol" : "ul", items, start: first[1]});
-    } else if (lines[i].startsWith(">")) {
-      while (i < lines.length && lines[i].startsWith(">")) ++i;
-      add({kind: "quote", words: lines.slice(begin, i).map(l => l.replace(/^> ?/, "")).join("\n")});
-    } else if (!lines[i].trim()) {
-      ++i;
-    } else {
-      const is_else = l => !l.trim() || fence.test(l) || item.test(l) || heading.test(l) || l.startsWith(">");
-      for (++i; i < lines.length && !is_else(lines[i]);) ++i;
-      add({kind: "paragraph", words: lines.slice(begin, i).join("\n")});
-    }
-  }
-  return out;
-}
-
-function element_of(block, copy) {
-  switch (block.kind) {
-  case "code":
-    return make("figure", {class: "code"},
-      make("figcaption", {}, make("span", {}, block.language || "code"),
-        make("button", {type: "button", class: "plain", "aria-label": "Copy this code", onclick: () => copy(block.code)}, "Copy")),
-      make("pre", {tabindex: 0, role: "region", "aria-label": "Code"}, make("code", {}, block.code)));
-  case "heading": return make("p", {class: "heading"}, ...inline(block.words));
-  case "quote": return make("blockquote", {}, ...inline(block.words));
-  case "ol": return make("ol", {start: block.start}, ...block.items.map(t => make("li", {}, ...inline(t))));
-  case "ul": return make("ul", {}, ...block.items.map(t => make("li", {}, ...inline(t))));
-  default: return make("p", {}, ...inline(block.words));
-  }
-}
-
-// Shows `text` in `box` and rebuilds only changed blocks. `copy` takes the text of code.
-export function show_text(box, text, copy) {
-  const now = blocks(text);
-  const before = box.sources ?? [];
-  now.forEach((block, i) => {
-    if (before[i] === block.source) return;
-    const made = element_of(block, copy);
-    if (box.children[i]) box.children[i].replaceWith(made); else box.append(made);
+// Keeps the nodes that are equal to the new ones; text that is longer is appended.
+function write_words(element, text, grows) {
+  const nodes = nodes_of(inline(text, grows));
+  nodes.forEach((node, i) => {
+    const old = element.childNodes[i];
+    if (!old) element.append(node);
+    else if (old.nodeType === Node.TEXT_NODE && node.nodeType === Node.TEXT_NODE) write_data(old, node.data);
+    else if (!old.isEqualNode(node)) old.replaceWith(node);
   });
-  while (box.children.length > now.length) box.lastChild.remove();
-  box.sources = now.map(b => b.source);
+  while (element.childNodes.length > nodes.length) element.lastChild.remove();
+}
+
+function write_data(node, text) {
+  if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length)); else node.data = text;
+}
+
+const heading_level_max = 6;
+
+// Of each kind: `shell` makes the empty element, `key` names what it depends on, `write` fills it, also again.
+const kinds = {
+  paragraph: {shell: () => make("p"), write: (e, block) => write_words(e, block.words, block.grows)},
+  heading: {
+    key: block => block.level, // the page's own headings are above
+    shell: block => make("p", {class: `heading level-${block.level}`, role: "heading", "aria-level": Math.min(block.level + 2, heading_level_max)}),
+    write: (e, block) => write_words(e, block.words, block.grows),
+  },
+  rule: {shell: () => make("hr"), write: () => {}},
+  quote: {shell: () => make("blockquote"), write: (e, block, copy) => write_parts(e, block.parts, copy)},
+  list: {
+    key: block => block.start,
+    shell: block => make(block.start === undefined ? "ul" : "ol", {start: block.start}),
+    write: (e, block, copy) => write_parts(e, block.parts, copy),
+  },
+  item: {shell: () => make("li"), write: (e, item, copy) => write_parts(e, item.parts, copy)},
+  table: {
+    key: block => block.sides.join(),
+    shell: () => make("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Table"}, make("table", {}, make("thead"), make("tbody"))),
+    write: (e, block, copy) => {
+      const parts = block.parts.map(row => ({...row, sides: block.sides}));
+      write_parts(e.firstChild.firstChild, parts.slice(0, 1), copy);
+      write_parts(e.firstChild.lastChild, parts.slice(1), copy);
+    },
+  },
+  row: {
+    shell: row => make("tr", {}, ...row.cells.map((_, i) => make(row.is_head ? "th" : "td", {scope: row.is_head ? "col" : null, class: row.sides[i]}))),
+    write: (e, row) => row.cells.forEach((cell, i) => write_words(e.children[i], cell, row.grows)),
+  },
+  code: {
+    key: block => block.language,
+    shell: (block, copy) => {
+      const code = make("code", {}, document.createTextNode(""));
+      return make("figure", {class: "code"},
+        make("figcaption", {}, make("span", {}, block.language || "code"),
+          make("button", {type: "button", class: "plain", "aria-label": "Copy this code", onclick: () => copy(code.textContent)}, "Copy")),
+        make("pre", {tabindex: 0, role: "region", "aria-label": "Code"}, code));
+    },
+    write: (e, block) => write_data(e.lastChild.lastChild.firstChild, block.code),
+  },
+};
+
+function write_parts(box, parts, copy, from = 0) {
+  for (let i = from; i < parts.length; ++i) {
+    const part = parts[i], kind = kinds[part.kind];
+    const key = `${part.kind} ${kind.key?.(part) ?? ""}`, looks = `${part.grows ? 1 : 0}${part.source}`;
+    let element = box.children[i];
+    if (element?.key === key && element.looks === looks) continue;
+    if (element?.key !== key) {
+      const made = kind.shell(part, copy);
+      made.key = key;
+      if (element) element.replaceWith(made); else box.append(made);
+      element = made;
+    }
+    element.looks = looks;
+    kind.write(element, part, copy);
+  }
+  while (box.children.length > parts.length) box.lastElementChild.remove();
+}
+
+// Shows `text`, which only grows, in `box`. `grows`: more may follow. `copy` takes the text of code.
+export function show_text(box, text, grows, copy) {
+  box.reader ??= new Blocks();
+  const {blocks, changed} = box.reader.read(text, grows);
+  write_parts(box, blocks, copy, changed);
+}
+
+// The words of a block for a screen reader, without marks.
+export function spoken(block) {
+  if (block.parts) return block.parts.map(spoken).join("\n");
+  if (block.cells) return block.cells.map(c => words_of(inline(c))).join(", ");
+  return block.code ?? words_of(inline(block.words ?? ""));
 }

@@ -30,6 +30,8 @@ def main():
     with running() as cluster, browser() as page:
         visitor = Visitor(page, cluster.url).open(temperature=0, max_tokens=160)
         page.look(1400, 860, motion="no-preference")
+        page.until(lambda: page.text("#api-lines"))
+        shoot(page, "first")
         visitor.ask(FIRST)
         visitor.wait_end()
         visitor.ask(STORY)

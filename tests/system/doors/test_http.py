@@ -26,7 +26,7 @@ def test_routes_answer(gateway):
 
 def test_the_page_and_its_files(gateway):
     page = httpx.get(gateway.url + "/")
-    names = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
+    names = ["/" + name for name in re.findall(r'(?:href|src)="([^"#/][^"]*)"', page.text)]
     assert "/page/main.js" in names and "/page/page.css" in names
     for name in ["/", *names]:
         r = httpx.get(gateway.url + name)

@@ -73,6 +73,7 @@ def test_stop_ends_the_stream_and_frees_its_place(shared, page, visitor):
     visitor.ask(STORY)
     visitor.wait_begun()
     page.click("#send")
+    page.click("#operators summary")
     page.until(lambda: "stopped" in visitor.note and page.text("#send") == "Send")
     page.until(lambda: page.text("#count-open-requests") == "0")
     kept = visitor.answer
@@ -223,10 +224,42 @@ def test_a_phone_has_both_views_and_no_sideways_scrolling(page, visitor):
     page.press("s", "KeyS", alt=True)
     assert page.value("document.getElementById('settings').getBoundingClientRect().right") <= 360
     page.press("Escape")
+    page.click("#view-chat")
+    assert page.value("document.getElementById('welcome').getBoundingClientRect().right <= 360") and page.value(fits)
+
+
+def test_operators_numbers_are_folded_away(page, visitor):
+    visitor.open()
+    shown = "['meters', 'numbers'].map(id => document.getElementById(id).checkVisibility())"
+    page.until(lambda: page.value("document.getElementById('count-restarts')?.textContent"))
+    assert page.value(shown) == [False, False] and page.text("#rate-now")
+    page.click("#operators summary")
+    assert page.value(shown) == [True, True]
+    assert page.text("#meters label") == "Requests running\nKV cache in use"
+    labels = page.text("#numbers dt").split("\n")
+    assert {"Open requests", "Prompt tokens found in the prefix cache", "Processes restarted"} <= set(labels)
+    assert all(len(label) > 8 and label[0].isupper() for label in labels)
+
+
+def test_the_view_of_the_cluster_has_a_larger_picture(page, visitor):
+    visitor.open()
+    width = "document.querySelector('#pictures [data-name=head] .name').getBoundingClientRect().height"
+    beside = page.value(width)
+    page.look(width=1400, height=860)
+    page.press("p", "KeyP", alt=True)
+    page.until(lambda: page.value(width) > 1.5 * beside)
+    assert page.value("document.getElementById('chat').offsetParent") is None
+    assert page.value("document.getElementById('cluster').scrollWidth <= document.getElementById('cluster').clientWidth")
+    assert page.value("document.getElementById('view-cluster').ariaSelected") == "true"
+    page.press("n", "KeyN", alt=True)  # a new conversation is for the chat
+    page.until(lambda: page.value("document.getElementById('chat').offsetParent !== null"))
 
 
 def test_every_control_has_a_name_and_the_keyboard_reaches_it(page, visitor):
-    visit_with(visitor, "Some `code`:\n\n```\nx\n```")
+    visitor.open()
+    assert {("tab", "curl"), ("tab", "Python"), ("button", "Copy these lines")} <= set(page.controls())
+    assert all(name.strip() for _, name in page.controls())
+    visit_with(visitor, "Some `code`:\n\n```\nx\n```\n\n[a link](https://example.org)")
     for dialog in (None, "settings", "help"):
         if dialog:
             page.value(f"document.getElementById('{dialog}').showModal()")
@@ -240,7 +273,7 @@ def test_every_control_has_a_name_and_the_keyboard_reaches_it(page, visitor):
         page.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
         reached.add(page.value("(document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.textContent).slice(0, 30)"))
         assert page.value("document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== 'none'")
-    assert {"open-settings", "open-help", "new", "text", "talk", "Copy", "Edit", "Regenerate", "Copy this code", "Rename “<b>kept</b>”"} <= reached, reached
+    assert {"open-settings", "open-help", "new", "text", "talk", "Copy", "Edit", "Regenerate", "Copy this code", "a link", "Rename “<b>kept</b>”"} <= reached, reached
     page.value("document.activeElement.blur()")
     page.press("?")
     assert "Alt+N" in page.text("#help[open]")
@@ -268,9 +301,14 @@ CONTRAST = '''(() => {
 
 
 def test_text_stands_out_in_light_and_dark(page, visitor):
-    visit_with(visitor, "Some `code` and **bold**:\n\n> quoted\n\n```\nx\n```")
     for scheme in ("light", "dark"):
+        visitor.open()
         page.look(scheme=scheme)
+        page.until(lambda: page.text("#api-lines"))
+        assert [s for s in page.value(CONTRAST) if s[0] < 4.5] == []
+        visit_with(visitor, "Some `code` and **bold** [link](https://example.org):\n\n> quoted\n\n```\nx\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+        page.look(scheme=scheme)
+        page.value("document.getElementById('operators').open = true")
         page.value("import('/page/events.js').then(e => ['good', 'wait', 'bad'].forEach(kind => e.show_event({what: kind, kind})))")
         page.until(lambda: page.text("#events .bad"))
         seen = page.value(CONTRAST)
