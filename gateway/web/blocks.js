@@ -32,8 +32,10 @@ const side_of = cell => cell.endsWith(":") ? cell.startsWith(":") ? "center" : "
 
 function begins_table(lines, i, grows) {
   const is_last = grows && i + 2 === lines.length;
-  if (i + 1 < lines.length && lines[i].includes("|"))
-    return columns.test(lines[i + 1]) ? cells_of(lines[i]).length === cells_of(lines[i + 1]).length : is_last && /^ {0,3}\|[ :|-]*$/.test(lines[i + 1]);
+  if (i + 1 < lines.length && lines[i].includes("|")) {
+    if (columns.test(lines[i + 1]) && cells_of(lines[i]).length === cells_of(lines[i + 1]).length) return true;
+    return is_last && /^ {0,3}\|[ :|-]*$/.test(lines[i + 1]);
+  }
   return grows && i + 1 === lines.length && /^ {0,3}\|./.test(lines[i]); // its second line is still to come
 }
 
@@ -56,7 +58,10 @@ function take_code(lines, i) {
 
 function take_table(lines, begin, grows) {
   const heads = cells_of(lines[begin]);
-  const row = (cells, at) => ({kind: "row", cells: heads.map((_, c) => cells[c] ?? ""), is_head: at === begin, source: lines[at], grows: grows && at === lines.length - 1});
+  const row = (cells, at) => {
+    const is_end = grows && at === lines.length - 1;
+    return {kind: "row", cells: heads.map((_, c) => cells[c] ?? ""), is_head: at === begin, source: lines[at], grows: is_end};
+  };
   const sides = columns.test(lines[begin + 1] ?? "") ? cells_of(lines[begin + 1]).map(side_of) : heads.map(() => "left");
   const parts = [row(heads, begin)];
   let i = begin + 2;
@@ -89,11 +94,11 @@ function take_item(lines, i, base, depth, grows) {
 const kind_of_mark = mark => mark.length === 1 ? mark : mark.at(-1);
 
 function take_list(lines, i, depth, grows) {
-  const [, indent, first] = item.exec(lines[i]);
+  const [, , first] = item.exec(lines[i]);
   const parts = [];
   for (let next = i; next < lines.length;) {
     const found = item.exec(lines[next]);
-    if (!found || rule.test(lines[next]) || kind_of_mark(found[2]) !== kind_of_mark(first) || found[1].length >= indent.length + 2 && parts.length === 0 && next !== i) break;
+    if (!found || rule.test(lines[next]) || kind_of_mark(found[2]) !== kind_of_mark(first)) break;
     const [part, end] = take_item(lines, next, found[1].length, depth, grows);
     parts.push(part);
     for (i = next = end; next < lines.length && is_blank(lines[next]);) ++next;

@@ -2,11 +2,11 @@
 // (CommonMark 0.31, section 6, without HTML and references). The time is linear in the text.
 //
 //   parts: a list of strings and {kind: "code", text} | {kind: "strong" | "em" | "del" | "link", parts, href}
-const special = /[\\`*_~[\]!<]|https?:\/\//g; // a mark may begin here
+const special = /!\[|[\\`*_~[\]<]|https?:\/\//g; // a mark may begin here
 const escaped = /[!-/:-@[-`{-~]/;
 const address = /https?:\/\/[^\s<>"`|]{1,2048}/y, angled = /<((?:https?:\/\/|mailto:)[^\s<>]+)>/y;
 const target = /\(\s*(?:<([^<>\n]*)>|((?:[^\s()<>]|\((?:[^\s()]|\([^\s()]*\))*\))*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
-const target_chars_max = 2048, depth_max = 24;
+const target_chars_max = 2048, depth_max = 24, ticks_max = 64;
 const schemes = new Set(["http:", "https:", "mailto:"]);
 
 // The address of a link, or null: other schemes, relative addresses and hidden passwords are no links.
@@ -112,70 +112,114 @@ function merged(parts) {
   return out;
 }
 
-// `grows`: more text may follow, so open marks at the end are shown as if they were complete.
-export function inline(text, grows = false) {
-  const nodes = [];      // strings, parts and delimiters {run, width, opens, closes}
-  const brackets = [];   // places of "[" in nodes
-  const code_ends = last_runs(text);
-  let at = 0, plain = 0;
-  const flush = to => { if (to > plain) nodes.push(text.slice(plain, to)); };
-  const take = (part, from, to) => { flush(from); nodes.push(part); at = plain = to; };
-  while (at < text.length) {
-    special.lastIndex = at;
-    const found = special.exec(text);
-    if (!found) break;
-    const begin = found.index, c = text[begin];
-    at = begin + 1;
-    if (c === "\\") {
-      if (escaped.test(text[at] ?? "")) take(text[at], begin, at + 1);
-    } else if (c === "`") {
-      const length = /^`+/.exec(text.slice(begin, begin + 64))[0].length;
-      at = begin + length;
-      const end = (code_ends.get(length) ?? -1) >= at ? end_of_code(text, at, length) : -1;
-      if (end >= 0) take(code_of(text.slice(at, end)), begin, end + length);
-      else if (grows && length === 1 && at < text.length && !brackets.length) take({kind: "code", text: text.slice(at)}, begin, text.length);
-    } else if (c === "*" || c === "_" || c === "~") {
-      let end = at;
-      while (text[end] === c) ++end;
-      const width = end - begin;
-      if (c === "~" && width > 2) at = end;
-      else take({run: c, width, ...flanks(c, width, text[begin - 1], text[end])}, begin, end);
-    } else if (c === "<") {
-      const link = match_at(angled, text, begin);
-      const href = link && safe_address(link[1]);
-      if (href) take({kind: "link", href, parts: [link[1]]}, begin, begin + link[0].length);
-    } else if (c === "h") {
-      const is_start = !brackets.length && !/[\w:/@]/.test(text[begin - 1] ?? "");
-      const words = is_start ? trim_address(match_at(address, text, begin)?.[0] ?? "") : "";
-      const href = words && safe_address(words);
-      if (href) take({kind: "link", href, parts: [words]}, begin, begin + words.length);
-      else at = begin + found[0].length;
-    } else if (c === "[") {
-      take("[", begin, at);
-      brackets.push({place: nodes.length - 1, is_image: false});
-    } else if (c === "!" && text[at] === "[") {
-      take("![", begin, at + 1);
-      brackets.push({place: nodes.length - 1, is_image: true});
-    } else if (c === "]") {
-      const bracket = brackets.pop();
-      if (!bracket) continue;
-      const link = match_at(target, text, at);
-      const is_cut = grows && !link && /^\([^\s)]*$/.test(text.slice(at, at + target_chars_max));
-      const href = link && safe_address(link[1] ?? link[2]);
-      if (!href && !is_cut) continue;
-      flush(begin);
-      const parts = join_marks(nodes.splice(bracket.place + 1), false);
-      nodes.pop();
-      // An image is a link: the page loads nothing from elsewhere. Inside a link it is its words.
-      if (href && !(bracket.is_image && brackets.length)) nodes.push({kind: "link", href, parts: parts.length ? parts : [href]});
-      else nodes.push(...parts);
-      if (!bracket.is_image) brackets.length = 0; // no link inside a link
-      at = plain = href ? at + link[0].length : text.length;
+// Cuts a text into nodes: strings, parts, and delimiters {run, width, opens, closes}. A method for each mark gets the place
+// where the mark begins; without a call of #take the mark stays text.
+class Scanner {
+  #text; #grows; #nodes = []; #brackets = []; #code_ends; #at = 0; #plain = 0; // text before #plain is in #nodes
+
+  constructor(text, grows) {
+    this.#text = text;
+    this.#grows = grows;
+    this.#code_ends = last_runs(text);
+  }
+
+  nodes() {
+    for (;;) {
+      special.lastIndex = this.#at;
+      const found = special.exec(this.#text);
+      if (!found) break;
+      this.#at = found.index + found[0].length;
+      this.#read(found[0], found.index);
+    }
+    this.#flush(this.#text.length);
+    return this.#nodes;
+  }
+
+  #read(mark, begin) {
+    switch (mark) {
+    case "\\": return this.#read_escape(begin);
+    case "`": return this.#read_code(begin);
+    case "<": return this.#read_angled(begin);
+    case "[": return this.#open_bracket(begin, false);
+    case "![": return this.#open_bracket(begin, true);
+    case "]": return this.#close_bracket(begin);
+    case "*": case "_": case "~": return this.#read_delimiter(mark, begin);
+    default: return this.#read_address(begin);
     }
   }
-  flush(text.length);
-  return merged(join_marks(nodes, grows));
+
+  #flush(to) { if (to > this.#plain) this.#nodes.push(this.#text.slice(this.#plain, to)); }
+
+  // The text from `from` to `to` is `part`.
+  #take(part, from, to) {
+    this.#flush(from);
+    this.#nodes.push(part);
+    this.#at = this.#plain = to;
+  }
+
+  #read_escape(begin) {
+    const c = this.#text[begin + 1] ?? "";
+    if (escaped.test(c)) this.#take(c, begin, begin + 2);
+  }
+
+  #read_code(begin) {
+    const text = this.#text;
+    const length = /^`+/.exec(text.slice(begin, begin + ticks_max))[0].length;
+    const from = this.#at = begin + length;
+    const end = (this.#code_ends.get(length) ?? -1) >= from ? end_of_code(text, from, length) : -1;
+    if (end >= 0) this.#take(code_of(text.slice(from, end)), begin, end + length);
+    else if (this.#grows && length === 1 && from < text.length && !this.#brackets.length)
+      this.#take({kind: "code", text: text.slice(from)}, begin, text.length);
+  }
+
+  #read_delimiter(run, begin) {
+    let end = begin + 1;
+    while (this.#text[end] === run) ++end;
+    const width = end - begin;
+    this.#at = end;
+    if (run === "~" && width > 2) return;
+    this.#take({run, width, ...flanks(run, width, this.#text[begin - 1], this.#text[end])}, begin, end);
+  }
+
+  #read_angled(begin) {
+    const link = match_at(angled, this.#text, begin);
+    const href = link && safe_address(link[1]);
+    if (href) this.#take({kind: "link", href, parts: [link[1]]}, begin, begin + link[0].length);
+  }
+
+  #read_address(begin) {
+    if (this.#brackets.length || /[\w:/@]/.test(this.#text[begin - 1] ?? "")) return;
+    const words = trim_address(match_at(address, this.#text, begin)?.[0] ?? "");
+    const href = words && safe_address(words);
+    if (href) this.#take({kind: "link", href, parts: [words]}, begin, begin + words.length);
+  }
+
+  #open_bracket(begin, is_image) {
+    this.#take(is_image ? "![" : "[", begin, this.#at);
+    this.#brackets.push({place: this.#nodes.length - 1, is_image});
+  }
+
+  // An image is a link: the page loads nothing from elsewhere. Inside a link it is its words.
+  #close_bracket(begin) {
+    const bracket = this.#brackets.pop();
+    if (!bracket) return;
+    const from = this.#at;
+    const link = match_at(target, this.#text, from);
+    const is_cut = this.#grows && !link && /^\([^\s)]*$/.test(this.#text.slice(from, from + target_chars_max));
+    const href = link && safe_address(link[1] ?? link[2]);
+    if (!href && !is_cut) return;
+    this.#flush(begin);
+    const parts = join_marks(this.#nodes.splice(bracket.place + 1), false);
+    this.#nodes.pop();
+    if (href && !(bracket.is_image && this.#brackets.length)) this.#nodes.push({kind: "link", href, parts: parts.length ? parts : [href]});
+    else this.#nodes.push(...parts);
+    if (!bracket.is_image) this.#brackets.length = 0; // no link inside a link
+    this.#at = this.#plain = href ? from + link[0].length : this.#text.length;
+  }
 }
+
+// `grows`: more text may follow, so open marks at the end are shown as if they were complete.
+export const inline = (text, grows = false) => merged(join_marks(new Scanner(text, grows).nodes(), grows));
 
 // The words without their marks.
 export const words_of = parts => parts.map(p => typeof p === "string" ? p : p.text ?? words_of(p.parts)).join("");
