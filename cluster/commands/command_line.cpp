@@ -26,6 +26,7 @@ struct choices {
   std::string node;
   bool json = false;
   bool watch = false;
+  bool known = false;
   join_options join;
   keygen_options keygen;
   rotate_options rotate;
@@ -239,9 +240,11 @@ void add_run(CLI::App& app, choices& c) {
              "  cluster run model.gguf\n"
              "  cluster run model.gguf \"Why is the sky blue?\"\n"
              "  cluster run model.gguf --serve\n"
+             "  cluster run smollm2\n"
              "  cluster run hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M");
-  run->add_option("MODEL", c.run.model,
-                  "a GGUF file, a directory of safetensors, or a reference as of `cluster pull`")
+  run->add_option(
+         "MODEL", c.run.model,
+         "a GGUF file, a directory of safetensors, or a name or reference as of `cluster pull`")
       ->required();
   run->add_option("PROMPT", c.run.chat.message, "one question; default: a conversation");
   auto* serve = run->add_flag("--serve", c.run.serve, "serve until ^C, without a conversation");
@@ -270,9 +273,11 @@ void add_run(CLI::App& app, choices& c) {
 }
 
 void add_models(CLI::App& app, choices& c) {
-  constexpr auto* forms = "hf:ORG/REPO[:QUANT][@REVISION], ORG/REPO, or the URL of a GGUF file";
+  constexpr auto* forms = "a name of `cluster models --known`, hf:ORG/REPO[:QUANT][@REVISION], "
+                          "ORG/REPO, or the URL of a GGUF file";
   auto* pull = app.add_subcommand(
       "pull", "Download a model into the cache of Hugging Face, and print its path.\n"
+              "  cluster pull smollm2:360m\n"
               "  cluster pull hf:bartowski/SmolLM2-135M-Instruct-GGUF\n"
               "  cluster pull hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0");
   pull->add_option("MODEL", c.which, forms)->required();
@@ -280,7 +285,9 @@ void add_models(CLI::App& app, choices& c) {
   auto* models = app.add_subcommand(
       "models", "List the models on this machine: downloads, and those of Ollama and LM Studio.");
   models->add_flag("--json", c.json, "for scripts");
-  models->callback([&c] { c.status = command_models(c.json); });
+  models->add_flag("--known", c.known, "those with short names instead, downloaded or not");
+  models->callback(
+      [&c] { c.status = c.known ? command_known_models(c.json) : command_models(c.json); });
   auto* rm = app.add_subcommand("rm", "Remove a downloaded model that no running cluster serves.");
   rm->add_option("MODEL", c.which, forms)->required();
   rm->callback([&c] {

@@ -3,7 +3,9 @@
 #include "cluster/commands/model_download.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "cluster/files/json_text.hpp"
+#include "cluster/hub/known_models.hpp"
 #include "cluster/hub/local_models.hpp"
+#include "cluster/hub/pull.hpp"
 #include "cluster/hub/removal.hpp"
 
 #include <nlohmann/json.hpp>
@@ -72,6 +74,29 @@ int command_models(bool json) {
   for (const auto& m : all)
     std::printf("%-*s  %-11s  %-11s  %8s  %s\n", static_cast<int>(width), m.shown.c_str(),
                 m.source.c_str(), m.format.c_str(), shown_bytes(m.bytes).c_str(), m.path.c_str());
+  return 0;
+}
+
+int command_known_models(bool json) {
+  const auto settings = hub_settings_here();
+  const auto is_downloaded = [&](const known_model& m) {
+    const auto reference = parse_reference(m.reference, settings.endpoint);
+    return reference && cached_model(*reference, settings);
+  };
+  auto list = nlohmann::ordered_json::array();
+  if (!json)
+    std::printf("%-20s  %-10s  %s\n", "MODEL", "DOWNLOADED", "REFERENCE");
+  for (const auto& m : known_models()) {
+    const std::string name(m.name), reference(m.reference);
+    if (json)
+      list.push_back(nlohmann::ordered_json{
+          {"name", name}, {"reference", reference}, {"downloaded", is_downloaded(m)}});
+    else
+      std::printf("%-20s  %-10s  %s\n", name.c_str(), is_downloaded(m) ? "yes" : "no",
+                  reference.c_str());
+  }
+  if (json)
+    std::puts(json_text(list).c_str());
   return 0;
 }
 

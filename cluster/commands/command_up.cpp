@@ -4,6 +4,7 @@
 #include "cluster/config/imported/model_launch.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
+#include "cluster/hub/known_models.hpp"
 #include "cluster/hub/model_reference.hpp"
 #include "cluster/join/join_server.hpp"
 #include "cluster/plan/device_check.hpp"
@@ -156,7 +157,8 @@ int command_up(const up_options& given) {
   std::error_code failed;
   const auto text = options.config.string();
   if (is_model(options.config) || is_explicit_reference(text) ||
-      (!std::filesystem::exists(options.config, failed) && is_reference(text))) {
+      (!std::filesystem::exists(options.config, failed) &&
+       (is_reference(text) || nearest_known_model(text)))) {
     auto model = find_model(text, hub_settings_here());
     if (!model)
       return refused(model.error());

@@ -106,6 +106,8 @@ int command_run(const run_options& options);
 int command_pull(const std::string& reference);
 // The models on this machine.
 int command_models(bool json);
+// The models that have short names, and whether they are downloaded.
+int command_known_models(bool json);
 // Removes a downloaded model that no running cluster serves.
 int command_rm(const std::string& reference);
 // The running clusters of this machine, a line each.

@@ -5,6 +5,7 @@
 #include "cluster/config/imported/model_launch.hpp"
 #include "cluster/config/running_clusters.hpp"
 #include "cluster/hub/hub_cache.hpp"
+#include "cluster/hub/known_models.hpp"
 #include "cluster/hub/pull.hpp"
 #include "cluster/roles/process.hpp"
 
@@ -80,6 +81,24 @@ private:
   double speed_ = 0; // bytes a second
 };
 
+// Which model a short name is. A path of that name wins where paths are looked for.
+void show_known(const std::string& text, bool is_path) {
+  const auto* known = find_known_model(text);
+  if (known == nullptr)
+    return;
+  const std::string reference(known->reference);
+  if (is_path)
+    std::fprintf(stderr, "%s: the path here; the known model of that name is %s\n", text.c_str(),
+                 reference.c_str());
+  else
+    std::fprintf(stderr, "%s: %s\n", text.c_str(), reference.c_str());
+}
+
+bool is_existing_path(const std::string& text) {
+  std::error_code failed;
+  return !is_explicit_reference(text) && fs::exists(text, failed);
+}
+
 // A directory of the cache is named as its commit is; its repository has the better name.
 found_model named(fs::path path, const model_reference& reference) {
   std::error_code failed;
@@ -147,6 +166,24 @@ bool is_agreed() {
   }
 }
 
+result<found_model> found(const std::string& text, const hub_settings& settings) {
+  auto path = path_of_model(text, settings);
+  if (!path)
+    return path.error();
+  const auto reference = is_existing_path(text) ? result<model_reference>(model_reference{})
+                                                : parse_reference(text, settings.endpoint);
+  return reference ? result<found_model>(named(*std::move(path), *reference)) : reference.error();
+}
+
+result<found_model> downloaded(const std::string& text, const hub_settings& settings) {
+  const auto reference = parse_reference(text, settings.endpoint);
+  if (!reference)
+    return reference.error();
+  pull_screen screen;
+  const auto plan = planned(*reference, settings, screen.events());
+  return plan ? fetched(*plan, settings, screen) : plan.error();
+}
+
 } // namespace
 
 std::string shown_bytes(std::uint64_t bytes) {
@@ -175,46 +212,35 @@ std::vector<served_file> served_files() {
 }
 
 result<found_model> find_model(const std::string& text, const hub_settings& settings) {
-  auto path = path_of_model(text, settings);
-  if (!path)
-    return path.error();
-  std::error_code failed;
-  const auto reference = is_explicit_reference(text) || !fs::exists(text, failed)
-                             ? parse_reference(text, settings.endpoint)
-                             : result<model_reference>(model_reference{});
-  if (!reference)
-    return reference.error();
-  return named(*std::move(path), *reference);
+  show_known(text, is_existing_path(text));
+  return found(text, settings);
 }
 
 result<found_model> download_model(const std::string& text, const hub_settings& settings) {
-  const auto reference = parse_reference(text, settings.endpoint);
-  if (!reference)
-    return reference.error();
-  pull_screen screen;
-  const auto plan = planned(*reference, settings, screen.events());
-  return plan ? fetched(*plan, settings, screen) : plan.error();
+  show_known(text, false);
+  return downloaded(text, settings);
 }
 
 result<found_model> find_or_download(const std::string& text, bool may_download,
                                      const hub_settings& settings) {
-  auto found = find_model(text, settings);
-  if (found || found.error().code != errc::not_found)
-    return found;
-  if (may_download)
-    return download_model(text, settings);
-  if (settings.is_offline || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
-    return found;
+  show_known(text, is_existing_path(text));
+  auto model = found(text, settings);
+  if (model || model.error().code != errc::not_found)
+    return model;
   const auto reference = parse_reference(text, settings.endpoint);
-  if (!reference)
-    return reference.error();
+  if (!reference || reference->from == model_reference::source::path)
+    return model;
+  if (may_download)
+    return downloaded(text, settings);
+  if (settings.is_offline || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
+    return model;
   pull_screen screen;
   const auto plan = planned(*reference, settings, screen.events());
   if (!plan)
     return plan.error();
   std::fprintf(stderr, "%s is not downloaded. Download %s now? [y/N] ", text.c_str(),
                shown_bytes(plan->bytes_missing).c_str());
-  return is_agreed() ? fetched(*plan, settings, screen) : found;
+  return is_agreed() ? fetched(*plan, settings, screen) : model;
 }
 
 } // namespace baton::cluster

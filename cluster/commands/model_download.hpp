@@ -21,7 +21,8 @@ struct found_model {
 // name).
 result<found_model> download_model(const std::string& reference, const hub_settings& settings);
 
-// The model that a user's text means, downloaded or an existing path; no network.
+// The model that a user's text means, downloaded or an existing path; no network. A line on
+// stderr names the model of a short name, here and below.
 result<found_model> find_model(const std::string& text, const hub_settings& settings);
 
 // The same for `cluster run`: downloads it if `may_download`, or if a person at the terminal

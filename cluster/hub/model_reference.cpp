@@ -1,5 +1,7 @@
 #include "cluster/hub/model_reference.hpp"
 
+#include "cluster/hub/known_models.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -130,7 +132,7 @@ bool is_explicit_reference(std::string_view text) noexcept {
 }
 
 bool is_reference(std::string_view text) noexcept {
-  if (is_explicit_reference(text))
+  if (is_explicit_reference(text) || find_known_model(text) != nullptr)
     return true;
   const auto id = text.substr(0, text.find_first_of(":@"));
   return is_repository_id(id) && !id.ends_with(gguf_ending) && !id.ends_with(".toml");
@@ -150,6 +152,12 @@ result<model_reference> parse_reference(std::string_view text, std::string_view 
     model_reference r;
     r.from = model_reference::source::url;
     r.text = text;
+    return r;
+  }
+  if (const auto* known = find_known_model(text)) {
+    auto r = parse_repository(known->reference, known->reference.substr(hub_scheme.size()));
+    if (r)
+      r->text = text;
     return r;
   }
   if (is_reference(text))

@@ -1,5 +1,6 @@
 // How people name a model: a path, a repository of the Hugging Face hub, or a URL of one file.
 //
+//   smollm2, qwen2.5:0.5b (known_models.hpp)
 //   hf:ORG/REPO[:QUANT][@REVISION]    ORG/REPO[:QUANT][@REVISION]    hf.co/ORG/REPO[:QUANT]
 //   https://HOST/.../FILE.gguf        https://huggingface.co/ORG/REPO/resolve/REVISION/FILE.gguf
 //   anything else is a path
@@ -31,12 +32,13 @@ struct model_reference {
 // "hf.co/" or a URL's scheme.
 bool is_explicit_reference(std::string_view text) noexcept;
 
-// Whether it is one of those, or has the form ORG/REPO, which a path may have as well. A name that
-// ends as a file does (.gguf, .toml) is a path.
+// Whether it is one of those, or a short name, or has the form ORG/REPO; a path may be called so as
+// well. A name that ends as a file does (.gguf, .toml) is a path.
 bool is_reference(std::string_view text) noexcept;
 
-// A text of the form ORG/REPO is taken for a repository: the caller first looks whether such a path
-// exists. `endpoint`: the hub, whose URLs name files of repositories. Errors: invalid_value.
+// A short name, or a text of the form ORG/REPO, is taken for a repository: the caller first looks
+// whether such a path exists. `endpoint`: the hub, whose URLs name files of repositories. Errors:
+// invalid_value.
 result<model_reference> parse_reference(std::string_view text,
                                         std::string_view endpoint = hub_endpoint_default);
 

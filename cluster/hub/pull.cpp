@@ -2,6 +2,7 @@
 
 #include "cluster/hub/file_download.hpp"
 #include "cluster/hub/hub_cache.hpp"
+#include "cluster/hub/known_models.hpp"
 #include "schema/digest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -124,6 +125,17 @@ result<pull_plan> plan_url(const model_reference& reference, const hub_settings&
   return plan;
 }
 
+// "; did you mean 'smollm2'?" behind `before`; empty: no known model has a name like that.
+std::string guess_of(const std::string& text, std::string_view before) {
+  const auto near = nearest_known_model(text);
+  return near ? fmt::format("{}; did you mean '{}'?", before, *near) : std::string();
+}
+
+error no_such_model(const std::string& text) {
+  return fail(errc::not_found, "{}: no such file or directory{}", text,
+              guess_of(text, ", and no known model (`cluster models --known`)"));
+}
+
 // Whether every file that the index of safetensors names is there.
 bool is_complete(const fs::path& directory) {
   const auto index = directory / index_name;
@@ -167,11 +179,10 @@ fs::path file_of_url(const std::string& url, const hub_settings& settings) {
 result<pull_plan> plan_pull(const model_reference& reference, const hub_settings& settings,
                             const hub_events& events) {
   if (reference.from == model_reference::source::path)
-    return fail(
-        errc::invalid_value,
-        "{}: it is a path; a download is hf:ORG/REPO[:QUANT][@REVISION] or the URL of a GGUF "
-        "file",
-        reference.text);
+    return fail(errc::invalid_value,
+                "{}: it is a path{}; a download is hf:ORG/REPO[:QUANT][@REVISION], the URL of a "
+                "GGUF file, or a name of `cluster models --known`",
+                reference.text, guess_of(reference.text, ", and no known model"));
   if (settings.is_offline)
     return fail(errc::not_ready, "{}: nothing is downloaded in offline mode (HF_HUB_OFFLINE)",
                 text_of(reference));
@@ -252,6 +263,8 @@ result<fs::path> path_of_model(const std::string& text, const hub_settings& sett
   const auto reference = parse_reference(text, settings.endpoint);
   if (!reference)
     return reference.error();
+  if (reference->from == model_reference::source::path)
+    return no_such_model(text);
   auto path = cached_model(*reference, settings);
   if (!path && !is_explicit_reference(text))
     return fail(errc::not_found, "{}: there is no such path, and {}", text, path.error().message);

@@ -85,6 +85,45 @@ def test_the_best_file_is_chosen_with_a_reason(home, hub):
     assert pulled(home, "org/gguf") == path and len(hub.seen("cdn")) == before  # what is there is not downloaded again
 
 
+SHORT, LONG = "smollm2:135m", "hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M"
+
+
+@pytest.fixture
+def known(hub):
+    hub.repositories["bartowski/SmolLM2-135M-Instruct-GGUF"] = Repository({"SmolLM2-135M-Instruct-Q4_K_M.gguf": GGUF, "SmolLM2-135M-Instruct-Q8_0.gguf": GGUF})
+
+
+def test_a_short_name_is_a_model_of_the_hub(home, known):
+    assert f"{SHORT}: {LONG}" in refused(home, "run", SHORT, "--print-config")
+    done = command(home, "pull", "SmolLM2")
+    assert done.returncode == 0 and done.stdout.endswith("SmolLM2-135M-Instruct-Q4_K_M.gguf\n") and f"SmolLM2: {LONG}" in done.stderr, done
+    assert done.stdout.strip() in command(home, "run", "smollm2", "--print-config").stdout
+    listed = {m["name"]: m for m in json.loads(command(home, "models", "--known", "--json").stdout)}
+    assert listed[SHORT] == {"name": SHORT, "reference": LONG, "downloaded": True} and not listed["qwen2.5:0.5b"]["downloaded"]
+    assert re.search(rf"^{SHORT} +yes +{LONG}$", command(home, "models", "--known").stdout, re.M)
+    assert command(home, "rm", SHORT).returncode == 0
+    assert "not downloaded" in refused(home, "rm", SHORT)
+
+
+def test_a_path_with_a_short_name_wins(home, known, tmp_path):
+    pulled(home, "smollm2")
+    (tmp_path / "smollm2").write_bytes(GGUF)
+    for words in (["run", "smollm2", "--print-config"],):
+        done = subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=60, env=home, cwd=tmp_path, stdin=subprocess.DEVNULL)
+        assert f'path = "{tmp_path}/smollm2"' in done.stdout and f"smollm2: the path here; the known model of that name is {LONG}" in done.stderr, done
+
+
+@pytest.mark.parametrize("words, message", [
+    (["run", "smolm2"], "smolm2: no such file or directory, and no known model (`cluster models --known`); did you mean 'smollm2'?"),
+    (["up", "smolm2"], "did you mean 'smollm2'?"),
+    (["pull", "qwen2.5:0.6b"], "did you mean 'qwen2.5:0.5b'?"),
+    (["run", "nowhere.gguf"], "nowhere.gguf: no such file or directory"),
+])
+def test_a_near_name_is_suggested(home, hub, words, message):
+    assert message in refused(home, *words)
+    assert hub.requests == []
+
+
 def test_the_cache_is_the_one_that_huggingface_hub_writes(home, hub, tmp_path):
     pulled(home, "hf:org/gguf:q8_0")
     pulled(home, "hf:org/gguf:sub/c-Q5_K_M.gguf")
