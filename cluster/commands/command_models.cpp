@@ -3,6 +3,7 @@
 #include "cluster/commands/model_download.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "cluster/files/json_text.hpp"
+#include "cluster/files/shown_bytes.hpp"
 #include "cluster/hub/known_models.hpp"
 #include "cluster/hub/local_models.hpp"
 #include "cluster/hub/pull.hpp"

@@ -4,9 +4,12 @@
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported/model_launch.hpp"
 #include "cluster/config/running_clusters.hpp"
+#include "cluster/files/shown_bytes.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/known_models.hpp"
 #include "cluster/hub/pull.hpp"
+#include "cluster/machines/machine.hpp"
+#include "cluster/plan/model_fit.hpp"
 #include "cluster/roles/process.hpp"
 
 #include <poll.h>
@@ -134,7 +137,9 @@ result<void> check_not_moved(const pull_plan& plan, const hub_settings& settings
 
 result<pull_plan> planned(const model_reference& reference, const hub_settings& settings,
                           const hub_events& events) {
-  auto plan = plan_pull(reference, settings, events);
+  const auto memory = facts_of_this_machine().memory_available_bytes;
+  auto plan =
+      plan_pull(reference, settings, events, memory_room{memory, file_bytes_that_fit(memory)});
   if (!plan)
     return plan;
   events.note(plan->choice.why);
@@ -185,16 +190,6 @@ result<found_model> downloaded(const std::string& text, const hub_settings& sett
 }
 
 } // namespace
-
-std::string shown_bytes(std::uint64_t bytes) {
-  constexpr std::array units{"B", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < units.size(); ++unit)
-    value /= 1000;
-  return unit == 0 || value >= 100 ? fmt::format("{:.0f} {}", value, units[unit])
-                                   : fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 std::vector<served_file> served_files() {
   std::vector<served_file> all;

@@ -36,7 +36,4 @@ struct served_file {
 };
 std::vector<served_file> served_files();
 
-// "1.2 GB"
-std::string shown_bytes(std::uint64_t bytes);
-
 } // namespace baton::cluster

@@ -1,5 +1,7 @@
 #include "cluster/hub/file_choice.hpp"
 
+#include "cluster/files/shown_bytes.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -171,33 +173,65 @@ result<file_choice> choose_named(const gguf_files& files, const std::string& qua
               fmt::join(names_of(files.whole), ", "));
 }
 
-result<file_choice> choose_best(const gguf_files& files) {
-  const hub_file* best = nullptr;
-  std::size_t best_rank = 0;
-  for (const auto& f : files.whole) {
-    const auto rank = rank_of(quant_of_name(f.path));
-    if (rank &&
-        (best == nullptr || *rank < best_rank || (*rank == best_rank && is_before(f, *best)))) {
-      best = &f;
-      best_rank = *rank;
-    }
-  }
-  if (best == nullptr && files.whole.empty())
+// The files that run here, the best first.
+std::vector<hub_file> ranked(const std::vector<hub_file>& files) {
+  std::vector<std::pair<std::size_t, hub_file>> all;
+  for (const auto& f : files)
+    if (const auto rank = rank_of(quant_of_name(f.path)))
+      all.emplace_back(*rank, f);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : is_before(a.second, b.second);
+  });
+  std::vector<hub_file> in_order;
+  for (auto& [rank, file] : all)
+    in_order.push_back(std::move(file));
+  return in_order;
+}
+
+error nothing_fits(const std::vector<hub_file>& that_run, const memory_room& room) {
+  const auto smallest =
+      std::min_element(that_run.begin(), that_run.end(),
+                       [](const hub_file& a, const hub_file& b) { return a.bytes < b.bytes; });
+  return fail(errc::does_not_fit,
+              "the smallest of its files that run here, {}, has {}; {} of memory are available, "
+              "enough for a file of {} with its KV cache; :QUANT behind the name downloads one all "
+              "the same",
+              smallest->path, shown_bytes(smallest->bytes), shown_bytes(room.available),
+              shown_bytes(room.file_bytes_max));
+}
+
+std::string why_chosen(const gguf_files& files, const hub_file& best, const hub_file& chosen,
+                       const std::optional<memory_room>& room) {
+  if (files.whole.size() == 1)
+    return fmt::format("{}: the only GGUF file", chosen.path);
+  auto why = fmt::format("{}: of {} the nearest to {}", chosen.path,
+                         fmt::join(names_of(files.whole), ", "), quants_that_run.front());
+  if (chosen.path != best.path)
+    why += fmt::format(" that fits into memory: {} has {}, and {} available hold a file of {}",
+                       best.path, shown_bytes(best.bytes), shown_bytes(room->available),
+                       shown_bytes(room->file_bytes_max));
+  return why;
+}
+
+result<file_choice> choose_best(const gguf_files& files, const std::optional<memory_room>& room) {
+  if (files.whole.empty())
     return fail(errc::unsupported_model,
                 "its GGUF files are in several parts ({}, ...), which are not read: join them with "
                 "llama.cpp's llama-gguf-split --merge",
                 files.parts.front().path);
-  if (best == nullptr)
+  const auto that_run = ranked(files.whole);
+  if (that_run.empty())
     return fail(
         errc::unsupported_model,
         "its GGUF files are {}, which do not run here; :QUANT behind the name downloads one "
         "all the same",
         fmt::join(names_of(files.whole), ", "));
-  if (files.whole.size() == 1)
-    return one_gguf(*best, fmt::format("{}: the only GGUF file", best->path));
-  return one_gguf(*best,
-                  fmt::format("{}: of {} the nearest to {}", best->path,
-                              fmt::join(names_of(files.whole), ", "), quants_that_run.front()));
+  const auto chosen = std::find_if(that_run.begin(), that_run.end(), [&](const hub_file& f) {
+    return !room || f.bytes <= room->file_bytes_max;
+  });
+  if (chosen == that_run.end())
+    return nothing_fits(that_run, *room);
+  return one_gguf(*chosen, why_chosen(files, that_run.front(), *chosen, room));
 }
 
 result<file_choice> choose_directory(const std::vector<hub_file>& all) {
@@ -272,20 +306,24 @@ bool is_file_path(const std::string& path) noexcept {
   }
 }
 
-result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant) {
+result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant,
+                                 const std::optional<memory_room>& room) {
   const gguf_files files(all);
-  if (files.empty()) {
-    if (!quant.empty())
-      return fail(errc::not_found, "it has no GGUF files, of which {} would choose one", quant);
-    auto choice = choose_directory(all);
-    if (choice)
-      for (auto& note : files.notes())
-        choice->notes.push_back(std::move(note));
+  if (files.empty() && !quant.empty())
+    return fail(errc::not_found, "it has no GGUF files, of which {} would choose one", quant);
+  auto choice = files.empty()   ? choose_directory(all)
+                : quant.empty() ? choose_best(files, room)
+                                : choose_named(files, quant);
+  if (!choice)
     return choice;
-  }
-  auto choice = quant.empty() ? choose_best(files) : choose_named(files, quant);
-  if (choice)
-    choice->notes = files.notes();
+  for (auto& note : files.notes())
+    choice->notes.push_back(std::move(note));
+  if (room && choice->bytes() > room->file_bytes_max)
+    choice->notes.push_back(fmt::format(
+        "it may be too large for this machine: {} of weights, and {} of memory available, enough "
+        "for {} with a KV cache",
+        shown_bytes(choice->bytes()), shown_bytes(room->available),
+        shown_bytes(room->file_bytes_max)));
   return choice;
 }
 

@@ -4,6 +4,7 @@
 #include "schema/result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,20 @@ struct file_choice {
   std::uint64_t bytes() const noexcept;
 };
 
+// A machine's memory, for the choice of a file.
+struct memory_room {
+  std::uint64_t available = 0;
+  std::uint64_t file_bytes_max = 0; // the largest file that runs in it, beside its KV cache
+};
+
 // `quant`: "Q4_K_M" in any case, or a file's path. If it is empty, the choice is the file nearest
-// to Q4_K_M among those that run here; the table in file_choice.cpp has the order. Errors:
-// not_found (no such quantization, or no model at all), unsupported_model (only files that do not
-// run here).
-result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant);
+// to Q4_K_M among those that run here and fit into `room`; the table in file_choice.cpp has the
+// order. Without a room every file fits. A quantization that is asked for, and a directory of
+// safetensors, is chosen even if it does not fit, with a note. Errors: not_found (no such quantization, or no
+// model at all), unsupported_model (only files that do not run here), does_not_fit (names the
+// smallest file and the memory).
+result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant,
+                                 const std::optional<memory_room>& room = std::nullopt);
 
 // The quantization in a GGUF file's name, in upper case; empty: none that is known.
 std::string quant_of_name(const std::string& path);

@@ -177,7 +177,7 @@ fs::path file_of_url(const std::string& url, const hub_settings& settings) {
 }
 
 result<pull_plan> plan_pull(const model_reference& reference, const hub_settings& settings,
-                            const hub_events& events) {
+                            const hub_events& events, const std::optional<memory_room>& room) {
   if (reference.from == model_reference::source::path)
     return fail(errc::invalid_value,
                 "{}: it is a path{}; a download is hf:ORG/REPO[:QUANT][@REVISION], the URL of a "
@@ -196,7 +196,7 @@ result<pull_plan> plan_pull(const model_reference& reference, const hub_settings
   const auto all = client.files(id, *commit);
   if (!all)
     return all.error();
-  auto choice = choose_files(*all, reference.quant);
+  auto choice = choose_files(*all, reference.quant, room);
   if (!choice)
     return fail(choice.error().code, "{}: {}", text_of(reference), choice.error().message);
   pull_plan plan{reference, *std::move(commit), *std::move(choice), 0};

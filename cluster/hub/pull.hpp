@@ -18,10 +18,11 @@ struct pull_plan {
   std::uint64_t bytes_missing = 0; // to download
 };
 
-// Asks the hub what the model is, and chooses its files. Errors: those of hub_client and
-// choose_files; not_ready (offline mode), invalid_value (a path is no download).
+// Asks the hub what the model is, and chooses its files (`room`: as of choose_files). Errors: those
+// of hub_client and choose_files; not_ready (offline mode), invalid_value (a path is no download).
 result<pull_plan> plan_pull(const model_reference& reference, const hub_settings& settings,
-                            const hub_events& events);
+                            const hub_events& events,
+                            const std::optional<memory_room>& room = std::nullopt);
 // Downloads what is missing; returns the model's path, a GGUF file or a directory. Errors: those of
 // download_file; does_not_fit (the disk), conflict (another process downloads it).
 result<std::filesystem::path> pull(const pull_plan& plan, const hub_settings& settings,

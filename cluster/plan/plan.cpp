@@ -1,6 +1,7 @@
 #include "cluster/plan/plan.hpp"
 
 #include "cluster/config/pipelines.hpp"
+#include "cluster/plan/model_fit.hpp"
 #include "cluster/plan/plan_engines.hpp"
 #include "cluster/plan/stage_speeds.hpp"
 #include "schema/limits.hpp"
@@ -11,11 +12,6 @@
 
 namespace baton::cluster {
 namespace {
-
-// Memory above the stored weights: repacked weights beside the file's pages, activations, sampler
-// scratch.
-constexpr double weight_overhead = 1.25;
-constexpr std::uint64_t process_bytes = 64ull << 20; // per shard: code, actor system, buffers
 
 // Keeps the copies between two steps below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;

@@ -124,6 +124,24 @@ def test_a_near_name_is_suggested(home, hub, words, message):
     assert hub.requests == []
 
 
+def listed(**sizes):
+    return [{"type": "file", "path": f"a-{name}.gguf", "size": size, "oid": "0" * 40, "lfs": {"oid": "a" * 64, "size": size}} for name, size in sizes.items()]
+
+
+def test_the_best_file_that_fits_into_memory_is_chosen(home, hub):
+    hub.tree_of = [*listed(Q4_K_M=10 ** 15), hub.repositories["org/gguf"].entry("a-Q8_0.gguf")]
+    done = command(home, "pull", "hf:org/gguf")
+    assert done.stdout.endswith("/a-Q8_0.gguf\n"), done
+    assert "a-Q8_0.gguf: of Q4_K_M, Q8_0 the nearest to Q4_K_M that fits into memory: a-Q4_K_M.gguf has 1000 TB" in done.stderr
+
+
+def test_what_does_not_fit_into_memory_is_refused_by_name_and_number(home, hub):
+    hub.tree_of = listed(Q4_K_M=3 * 10 ** 15, Q4_0=2 * 10 ** 15, Q3_K_S=10)
+    message = refused(home, "pull", "hf:org/gguf")
+    assert re.search(r"the smallest of its files that run here, a-Q4_0\.gguf, has 2000 TB; [0-9.]+ [MG]B of memory are available", message), message
+    assert hub.seen("cdn") == []
+
+
 def test_the_cache_is_the_one_that_huggingface_hub_writes(home, hub, tmp_path):
     pulled(home, "hf:org/gguf:q8_0")
     pulled(home, "hf:org/gguf:sub/c-Q5_K_M.gguf")
@@ -278,8 +296,9 @@ def test_two_downloads_of_a_file_are_one(home, hub):
 
 def test_a_disk_without_room_is_noticed_before(home, hub):
     hub.tree_of = [{"type": "file", "path": "a-Q4_0.gguf", "size": 10 ** 17, "oid": "0" * 40, "lfs": {"oid": "a" * 64, "size": 10 ** 17}}]
-    message = refused(home, "pull", "hf:org/gguf")
+    message = refused(home, "pull", "hf:org/gguf:Q4_0")
     assert "the disk has" in message and str(10 ** 17) in message
+    assert "it may be too large for this machine" in message
     assert hub.seen("cdn") == []
 
 

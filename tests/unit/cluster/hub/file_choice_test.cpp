@@ -62,6 +62,35 @@ TEST_CASE("the choice is explained") {
   CHECK(choice->bytes() == 10);
 }
 
+TEST_CASE("the choice fits into memory, and says why") {
+  std::vector<hub_file> files{{"a-Q4_K_M.gguf", 4'000'000'000, {}, {}},
+                              {"a-Q4_0.gguf", 2'500'000'000, {}, {}},
+                              {"a-Q8_0.gguf", 7'000'000'000, {}, {}},
+                              {"a-Q3_K_M.gguf", 1'000'000'000, {}, {}}};
+  const auto roomy = choose_files(files, {}, memory_room{8'000'000'000, 5'000'000'000});
+  REQUIRE(roomy);
+  CHECK(roomy->why == "a-Q4_K_M.gguf: of Q3_K_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M");
+  const auto small = choose_files(files, {}, memory_room{5'000'000'000, 3'000'000'000});
+  REQUIRE(small);
+  CHECK(small->why == "a-Q4_0.gguf: of Q3_K_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M that fits "
+                      "into memory: a-Q4_K_M.gguf has 4.0 GB, and 5.0 GB available hold a file of "
+                      "3.0 GB");
+  const memory_room tiny{3'000'000'000, 2'000'000'000};
+  const auto none = choose_files(files, {}, tiny);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::does_not_fit);
+  CHECK(none.error().message.find("a-Q4_0.gguf, has 2.5 GB; 3.0 GB of memory are available") !=
+        std::string::npos);
+  const auto named = choose_files(files, "Q8_0", tiny);
+  REQUIRE(named);
+  CHECK(named->gguf == "a-Q8_0.gguf");
+  CHECK(named->notes.back().find("too large for this machine: 7.0 GB") != std::string::npos);
+  files = {{"model.safetensors", 9'000'000'000, {}, {}}, {"config.json", 1, {}, {}}};
+  const auto directory = choose_files(files, {}, tiny);
+  REQUIRE(directory);
+  CHECK(directory->notes.back().find("too large") != std::string::npos);
+}
+
 TEST_CASE("a quantization that is asked for is taken as written, in any case, or as a file") {
   CHECK(chosen({"a-Q8_0.gguf", "a-Q4_K_M.gguf"}, "q8_0") == "a-Q8_0.gguf");
   CHECK(chosen({"a-IQ4_XS.gguf", "a-Q4_K_M.gguf"}, "IQ4_XS") == "a-IQ4_XS.gguf");
