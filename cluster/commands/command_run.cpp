@@ -1,6 +1,7 @@
 // `cluster run MODEL`: a cluster of one model without a nodes.toml, and a conversation with it.
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
+#include "cluster/commands/launch_fit.hpp"
 #include "cluster/commands/model_download.hpp"
 #include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
@@ -178,7 +179,7 @@ int command_run(const run_options& given) {
   const auto what = launch_of(options);
   if (!what)
     return refuse_start(what.error());
-  const auto text = config_of(*what);
+  const auto text = fitted_config_of(*what);
   if (!text)
     return refuse_start(text.error());
   if (options.print_config) {

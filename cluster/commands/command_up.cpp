@@ -1,5 +1,6 @@
 // `cluster up`: waits for remote machines, if there are any, then becomes the root.
 #include "cluster/commands/commands.hpp"
+#include "cluster/commands/launch_fit.hpp"
 #include "cluster/commands/model_download.hpp"
 #include "cluster/config/imported/model_launch.hpp"
 #include "cluster/files/json_text.hpp"
@@ -79,7 +80,7 @@ bool wait_for_all(join_server& server, bool json) {
 
 // The nodes.toml of one model, stored.
 result<std::filesystem::path> config_of_launch(const model_launch& of) {
-  const auto text = config_of(of);
+  const auto text = fitted_config_of(of);
   return text ? store_launch(*text, cluster_name_of(of.name)) : text.error();
 }
 

@@ -48,8 +48,7 @@ std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& mach
   std::uint64_t needed = 0;
   for (const auto& s : plan.shards)
     if (s.machine == machine)
-      needed += static_cast<std::uint64_t>(static_cast<double>(s.machine_bytes) * weight_overhead) +
-                process_bytes;
+      needed += bytes_without_kv(s);
   return needed;
 }
 

@@ -80,6 +80,8 @@ result<std::string> config_of(const model_launch& of) {
                           toml_string(fs::absolute(of.model).string()));
   if (of.max_model_len > 0)
     text += fmt::format("max_model_len = {}\n", of.max_model_len);
+  if (of.kv_cache_bytes > 0)
+    text += fmt::format("kv_cache_bytes = {}\n", of.kv_cache_bytes);
   text +=
       fmt::format("\n[gateway]\nhttp = {}\nzmq = {}\n", toml_string(of.http), toml_string(of.zmq));
   text += fmt::format("\n[[nodes]]\nname = \"local\"\ndevices = [{}]\n", toml_string(of.device));

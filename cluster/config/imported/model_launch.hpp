@@ -16,7 +16,8 @@ struct model_launch {
   std::string device = "cpu";
   std::string http = "127.0.0.1:8000";
   std::string zmq = "tcp://127.0.0.1:8002";
-  std::uint32_t max_model_len = 0; // 0: the default
+  std::uint32_t max_model_len = 0;  // 0: the default
+  std::uint64_t kv_cache_bytes = 0; // 0: the default
 };
 
 // Whether the path is a model and not a nodes.toml: a file that begins as GGUF does, or a

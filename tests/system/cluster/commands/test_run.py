@@ -111,6 +111,14 @@ def test_a_question_to_a_file_is_answered_and_nothing_is_left(home, tmp_path):
     assert OWN not in command(home, "ps").stdout
 
 
+def test_the_context_fits_into_memory_and_a_line_has_the_numbers(home):
+    done = command(home, "run", MODEL, *own_port(), "--print-config")
+    assert re.search(r"^memory: \d+ MB for weights and \d+ MB for the KV cache, of [0-9.]+ [MG]B available; context of 8192 tokens$", done.stderr, re.M), done
+    assert "max_model_len" not in done.stdout
+    done = command(home, "run", MODEL, *own_port(), "--max-model-len", "1024", "--print-config")
+    assert "context of 1024 tokens, of the model's 8192" in done.stderr and "max_model_len = 1024\n" in done.stdout, done
+
+
 def test_a_conversation_in_a_terminal(home):
     with terminal(home, "run", MODEL, *own_port(), "--temperature", "0", "--max-tokens", "400") as t:
         t.until("> ")

@@ -45,13 +45,17 @@ TEST_CASE("the nodes.toml of a model is valid, also with quotes in its path") {
   const baton::testing::scratch_directory dir;
   const auto file = dir.path() / "it's \"q\\uoted\".gguf";
   std::ofstream(file) << "GGUF";
-  const auto text =
-      config_of({.model = file, .device = "cpu:0-1", .http = "127.0.0.1:81", .max_model_len = 512});
+  const auto text = config_of({.model = file,
+                               .device = "cpu:0-1",
+                               .http = "127.0.0.1:81",
+                               .max_model_len = 512,
+                               .kv_cache_bytes = 3u << 20});
   REQUIRE_MESSAGE(text, text.error().message);
   const auto config = parse_config(*text, "launch.toml");
   REQUIRE_MESSAGE(config, config.error().message);
   CHECK(config->models.at(0).path == file);
   CHECK(config->models.at(0).max_model_len == 512);
+  CHECK(config->models.at(0).kv_cache_bytes == 3u << 20);
   CHECK(config->gateway.http == "127.0.0.1:81");
   CHECK(config->nodes.at(0).devices.size() == 1);
 }
