@@ -5,6 +5,7 @@
 #include "cluster/config/imported/model_launch.hpp"
 #include "cluster/config/running_clusters.hpp"
 #include "cluster/files/shown_bytes.hpp"
+#include "cluster/hub/header_check.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/known_models.hpp"
 #include "cluster/hub/pull.hpp"
@@ -146,6 +147,8 @@ result<pull_plan> planned(const model_reference& reference, const hub_settings& 
   for (const auto& note : plan->choice.notes)
     events.note(note);
   if (auto ok = check_not_moved(*plan, settings); !ok)
+    return ok.error();
+  if (auto ok = check_header(*plan, settings, events); !ok)
     return ok.error();
   return plan;
 }

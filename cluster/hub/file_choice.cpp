@@ -221,11 +221,8 @@ result<file_choice> choose_best(const gguf_files& files, const std::optional<mem
                 files.parts.front().path);
   const auto that_run = ranked(files.whole);
   if (that_run.empty())
-    return fail(
-        errc::unsupported_model,
-        "its GGUF files are {}, which do not run here; :QUANT behind the name downloads one "
-        "all the same",
-        fmt::join(names_of(files.whole), ", "));
+    return fail(errc::unsupported_model, "its GGUF files are {}, which do not run here",
+                fmt::join(names_of(files.whole), ", "));
   const auto chosen = std::find_if(that_run.begin(), that_run.end(), [&](const hub_file& f) {
     return !room || f.bytes <= room->file_bytes_max;
   });

@@ -35,9 +35,9 @@ struct memory_room {
 // `quant`: "Q4_K_M" in any case, or a file's path. If it is empty, the choice is the file nearest
 // to Q4_K_M among those that run here and fit into `room`; the table in file_choice.cpp has the
 // order. Without a room every file fits. A quantization that is asked for, and a directory of
-// safetensors, is chosen even if it does not fit, with a note. Errors: not_found (no such quantization, or no
-// model at all), unsupported_model (only files that do not run here), does_not_fit (names the
-// smallest file and the memory).
+// safetensors, is chosen even if it does not fit, with a note. Errors: not_found (no such
+// quantization, or no model at all), unsupported_model (only files that do not run here),
+// does_not_fit (names the smallest file and the memory).
 result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant,
                                  const std::optional<memory_room>& room = std::nullopt);
 

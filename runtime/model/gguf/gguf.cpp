@@ -2,6 +2,7 @@
 
 #include "runtime/model/gguf/gguf_header.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -81,6 +82,7 @@ result<gguf_file> gguf_file::open(const std::filesystem::path& path) {
   }
   gguf_file file;
   file.data_ = *std::move(data);
+  file.size_bytes_ = file.data_.size_bytes();
   gguf_header_reader reader(file);
   if (auto r = reader.read(); !r) {
     return in_file(path, r.error());
@@ -94,6 +96,21 @@ result<gguf_file> gguf_file::open(const std::filesystem::path& path) {
       return in_file(path, hash.error());
     }
     file.fingerprint_ = *hash;
+  }
+  return file;
+}
+
+result<gguf_file> gguf_file::open_header(const std::filesystem::path& path,
+                                         std::uint64_t file_bytes) {
+  auto data = mapped_file::open(path);
+  if (!data) {
+    return data.error();
+  }
+  gguf_file file;
+  file.data_ = *std::move(data);
+  file.size_bytes_ = std::max(file_bytes, file.data_.size_bytes());
+  if (auto r = gguf_header_reader(file).read(); !r) {
+    return r.error();
   }
   return file;
 }

@@ -32,9 +32,13 @@ public:
   // Errors: io_failed (cannot be opened or read), bad_model_file (the problem and its location),
   // unsupported_model (big-endian, an unsupported version or tensor type).
   static result<gguf_file> open(const std::filesystem::path& path);
+  // Only the header, of a file that holds the first bytes of one of `file_bytes`. Tensors have no
+  // bytes, and there is no fingerprint. Errors: as open(), without the path; not_ready (the header
+  // goes on behind the bytes that are there).
+  static result<gguf_file> open_header(const std::filesystem::path& path, std::uint64_t file_bytes);
 
   const std::filesystem::path& path() const noexcept override { return data_.path(); }
-  std::uint64_t size_bytes() const noexcept override { return data_.size_bytes(); }
+  std::uint64_t size_bytes() const noexcept override { return size_bytes_; }
   std::string_view form() const noexcept override { return "GGUF"; }
   std::uint32_t version() const noexcept { return version_; }
   std::uint32_t alignment() const noexcept { return alignment_; }
@@ -88,6 +92,7 @@ private:
   result<std::vector<std::string>> strings_of(std::string_view key, bool is_array) const;
 
   mapped_file data_;
+  std::uint64_t size_bytes_ = 0; // of the whole file, which data_ may hold a part of
   std::uint32_t version_ = 0;
   std::uint32_t alignment_ = 32;
   std::uint64_t fingerprint_ = 0;

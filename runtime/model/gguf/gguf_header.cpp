@@ -73,7 +73,12 @@ result<void> gguf_header_reader::need(std::uint64_t bytes, std::string_view what
   if (end <= held) {
     return {};
   }
-  const std::uint64_t wanted = std::min(file_.size_bytes(), std::max(end, held + read_step_bytes));
+  const std::uint64_t there = file_.data_.size_bytes();
+  if (end > there) {
+    return fail(errc::not_ready, "{} ends at offset {}, and {} bytes of the file are here", what,
+                end, there);
+  }
+  const std::uint64_t wanted = std::min(there, std::max(end, held + read_step_bytes));
   file_.header_.resize(wanted);
   return file_.data_.read_at(held, std::span(file_.header_).subspan(held));
 }

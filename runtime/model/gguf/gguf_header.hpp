@@ -36,7 +36,7 @@ public:
   explicit gguf_header_reader(gguf_file& file) : file_(file) {}
 
   // Fills header_, metadata_, tensors_ (with extents_ instead of bytes) and the index of names.
-  // Errors: as gguf_file::open.
+  // Errors: as gguf_file::open_header.
   result<void> read();
 
   struct extent {

@@ -197,3 +197,28 @@ TEST_CASE("a file that is not regular is rejected without waiting") {
     CHECK(file.error().message.find(path.string()) != std::string::npos);
   }
 }
+
+TEST_CASE("the first bytes are enough for the header, and fewer say that more are needed") {
+  const testing::scratch_directory scratch;
+  auto out = sample();
+  const std::vector<float> values(64 * 1024, 1.0F);
+  out.add_tensor("a", tensor_type::f32, {64, 1024}, values);
+  const auto all = out.bytes();
+  const auto header = all.size() - values.size() * sizeof(float);
+  const auto opened = [&](std::size_t there, std::uint64_t file_bytes) {
+    REQUIRE(testing::write_file(scratch / "part", std::span(all).first(there)));
+    return gguf_file::open_header(scratch / "part", file_bytes);
+  };
+  const auto file = opened(header, all.size());
+  REQUIRE_MESSAGE(file, message(file));
+  CHECK(file->size_bytes() == all.size());
+  CHECK(file->get_u32("u32").value() == 4000000000U);
+  REQUIRE(file->tensors().size() == 1);
+  CHECK(file->tensors()[0].size_bytes() == values.size() * sizeof(float));
+  CHECK(file->tensors()[0].bytes.empty());
+  for (const std::size_t there : {std::size_t{4}, std::size_t{40}, header / 2, header - 64})
+    CHECK(opened(there, all.size()).error().code == errc::not_ready);
+  // A tensor beyond the end of the whole file, and a header beyond it.
+  CHECK(opened(header, all.size() - 1).error().code == errc::bad_model_file);
+  CHECK(opened(40, 40).error().code == errc::bad_model_file);
+}

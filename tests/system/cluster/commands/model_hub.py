@@ -3,7 +3,9 @@ import contextlib
 import hashlib
 import http.server
 import json
+import math
 import re
+import struct
 import threading
 import time
 import urllib.parse
@@ -14,6 +16,31 @@ CHUNK = 1 << 16
 
 def git_sha1(content):
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+F32, IQ4_NL = 0, 20  # ggml_type
+HEADER_RANGE = f"bytes=0-{(256 << 10) - 1}"  # that the check before a download asks for first
+
+
+def gguf(behind=b"", architecture="llama", kind=F32, padding=0):
+    """The smallest model whose header is valid, with `behind` after its tensors. `kind`: of one matrix. `padding`: bytes of a key that makes the header longer."""
+    text = lambda s: struct.pack("<Q", len(s)) + s.encode()  # noqa: E731
+    number = lambda key, value: text(f"{architecture}.{key}") + struct.pack("<II", 4, value)  # noqa: E731
+    keys = [text("general.architecture") + struct.pack("<I", 8) + text(architecture),
+            text("general.description") + struct.pack("<I", 8) + text("x" * padding),
+            text(f"{architecture}.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5),
+            *(number(*pair) for pair in {"block_count": 1, "context_length": 64, "embedding_length": 32, "feed_forward_length": 64, "attention.head_count": 2}.items())]
+    layer = {"attn_norm": [32], "attn_q": [32, 32], "attn_k": [32, 32], "attn_v": [32, 32], "attn_output": [32, 32], "ffn_norm": [32], "ffn_gate": [32, 64],
+             "ffn_up": [32, 64], "ffn_down": [64, 32]}
+    shapes = {"token_embd.weight": [32, 8], "output_norm.weight": [32], **{f"blk.0.{role}.weight": shape for role, shape in layer.items()}}
+    tensors, data = [], b""
+    for name, shape in shapes.items():
+        own = kind if "ffn_up" in name else F32
+        tensors.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, own, len(data)))
+        size = math.prod(shape) * 4 if own == F32 else math.prod(shape) // 32 * 18
+        data += bytes(-(-size // 32) * 32)
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + b"".join(tensors)
+    return header + bytes(-len(header) % 32) + data + behind
 
 
 class Repository:
@@ -67,7 +94,15 @@ class Hub:
             server.server_close()
 
     def seen(self, server, method="GET"):
-        return [r for r in self.requests if r[0] == server and r[1] == method]
+        """Requests, without the checks of headers."""
+        return [r for r in self.requests if r[0] == server and r[1] == method and not is_check(r[3])]
+
+    def checks(self):
+        return [r for r in self.requests if r[0] == "cdn" and is_check(r[3])]
+
+
+def is_check(headers):
+    return headers.get("Range") == HEADER_RANGE
 
 
 def handler(hub, name):
@@ -97,6 +132,8 @@ def handler(hub, name):
             with hub.lock:
                 hub.requests.append((name, self.command, self.path, dict(self.headers)))
                 planned = next((a for a in hub.next_answers if re.search(a[0], self.path)), None)
+                if planned and is_check(self.headers):
+                    planned = None
                 if planned:
                     hub.next_answers.remove(planned)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -152,7 +189,7 @@ def handler(hub, name):
             asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
             first, last = 0, len(content) - 1
             if asked and not hub.faults.without_ranges:
-                first, last = int(asked[1]), int(asked[2] or last)
+                first, last = int(asked[1]), min(int(asked[2] or last), last)
                 headers["Content_Range"] = f"bytes {first}-{last}/{len(content)}"
             self.send_response(206 if "Content_Range" in headers else 200)
             for key, value in {**headers, "Content_Length": last + 1 - first}.items():
@@ -162,15 +199,16 @@ def handler(hub, name):
                 self.body(memoryview(content)[first:last + 1])
 
         def body(self, content):
+            has_faults = name == "cdn" and not is_check(self.headers)
             with hub.lock:
-                cut = hub.faults.cut_after.pop(0) if hub.faults.cut_after and name == "cdn" else None
-                stall = hub.faults.stall_after.pop(0) if hub.faults.stall_after and name == "cdn" else None
+                cut = hub.faults.cut_after.pop(0) if hub.faults.cut_after and has_faults else None
+                stall = hub.faults.stall_after.pop(0) if hub.faults.stall_after and has_faults else None
             bound = min(len(content), *[n for n in (cut, stall) if n is not None], len(content))
             for at in range(0, bound, CHUNK):
                 part = content[at:min(at + CHUNK, bound)]
                 self.wfile.write(part)
                 with hub.lock:
-                    hub.bytes_sent += len(part)
+                    hub.bytes_sent += 0 if is_check(self.headers) else len(part)
                 if hub.faults.bytes_per_second:
                     time.sleep(len(part) / hub.faults.bytes_per_second)
             if stall is not None:

@@ -12,11 +12,11 @@ import time
 
 import pytest
 from harness import CLUSTER, MODEL, ROOT, Cluster
-from model_hub import COMMIT, Hub, Repository
+from model_hub import COMMIT, HEADER_RANGE, IQ4_NL, Hub, Repository, gguf
 from test_run import Terminal
 
 PART = 16 << 20
-GGUF = b"GGUF" + random.Random(1).randbytes(300_000)
+GGUF = gguf(random.Random(1).randbytes(300_000))
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_bytes_with_another_digest_are_not_kept(home, hub):
 
 
 def large(hub, megabytes):
-    content = b"GGUF" + random.Random(2).randbytes((megabytes << 20) + 4321)
+    content = gguf(random.Random(2).randbytes((megabytes << 20) + 4321))
     hub.repositories["org/large"] = Repository({"large-Q4_0.gguf": content})
     return content
 
@@ -302,6 +302,29 @@ def test_a_disk_without_room_is_noticed_before(home, hub):
     assert hub.seen("cdn") == []
 
 
+@pytest.mark.parametrize("content, message", [
+    (gguf(architecture="mamba"), "architecture 'mamba': this build runs llama"),
+    (gguf(architecture="mamba", padding=300_000), "architecture 'mamba'"),  # of a header that is longer than the first request
+    (gguf(kind=IQ4_NL), "tensor 'blk.0.ffn_up.weight' is IQ4_NL: this build reads"),
+    (b"<html>a page of a proxy</html>" * 10, "not a GGUF file"),
+])
+def test_what_would_not_run_is_not_downloaded(home, hub, content, message):
+    hub.repositories["org/gguf"] = Repository({"a-Q4_K_M.gguf": content})
+    for words in (["pull", "hf:org/gguf"], ["pull", "hf:org/gguf:Q4_K_M"], ["pull", f"{hub.cdn}/a-Q4_K_M.gguf"], ["run", "hf:org/gguf", "--pull"]):
+        shown = refused(home, *words)
+        assert message in shown and "is not downloaded" in shown, shown
+    ranges = {headers.get("Range") for *_, headers in hub.seen("cdn") if headers.get("Range")}
+    assert len(hub.checks()) == 4 and all(re.fullmatch(rf"bytes={256 << 10}-\d+", r) for r in ranges) and leftovers(home) == []
+
+
+def test_a_long_header_is_read_in_steps(home, hub):
+    content = gguf(random.Random(3).randbytes(1000), padding=2_000_000)
+    hub.repositories["org/gguf"] = Repository({"a-Q4_K_M.gguf": content})
+    assert pulled(home, "hf:org/gguf").read_bytes() == content
+    ranges = [headers["Range"] for server, method, _, headers in hub.requests if server == "cdn" and method == "GET"]
+    assert ranges[:3] == [HEADER_RANGE, f"bytes={1 << 18}-{(1 << 20) - 1}", f"bytes={1 << 20}-{(1 << 22) - 1}"], ranges
+
+
 def test_a_hub_cannot_write_elsewhere(home, hub):
     for path in ("../../escaped.gguf", "/tmp/escaped.gguf", "a/../../b.gguf"):
         hub.tree_of = [{"type": "file", "path": path, "size": 3, "oid": "0" * 40}]
@@ -353,13 +376,13 @@ def test_a_model_is_pulled_served_and_removed(home, hub, tmp_path):
         cluster.wait_ready()
         for name in ("hf:org/smol", "hf:org/smol:Q4_1", f"hf:org/smol@{COMMIT}"):
             assert "the running cluster test serves it" in refused(home, "rm", name)
-        hub.repositories["org/smol"] = Repository({"smol-Q4_1.gguf": b"GGUF of another commit"}, commit="b" * 40)
+        hub.repositories["org/smol"] = Repository({"smol-Q4_1.gguf": gguf(b"of another commit")}, commit="b" * 40)
         assert "the running cluster test serves org/smol of the commit" in refused(home, "pull", "hf:org/smol")
     finally:
         command(home, "down", cluster.config, "--patience", "5")
         cluster.process.wait(60)
     path = pulled(home, "hf:org/smol")
-    assert path.read_bytes() == b"GGUF of another commit"
+    assert path.read_bytes() == gguf(b"of another commit")
     done = command(home, "rm", f"hf:org/smol@{COMMIT}")
     assert done.returncode == 0 and "removed 1 files" in done.stdout, done
     assert path.exists() and command(home, "rm", "hf:org/smol").returncode == 0
@@ -369,11 +392,11 @@ def test_a_model_is_pulled_served_and_removed(home, hub, tmp_path):
 
 def test_a_terminal_is_asked(home, hub):
     no = Terminal(home, "run", "hf:org/gguf", "--print-config")
-    no.until(r"Download 300 kB now\? \[y/N\]")
+    no.until(r"Download 3\d\d kB now\? \[y/N\]")
     no.type("n\n")
     assert no.end() != 0 and hub.seen("cdn") == []
     yes = Terminal(home, "run", "hf:org/gguf", "--print-config")
-    yes.until(r"Download 300 kB now\? \[y/N\]")
+    yes.until(r"Download 3\d\d kB now\? \[y/N\]")
     yes.type("y\n")
     yes.until(r"a-Q4_K_M\.gguf\"")
     assert yes.end() == 0
