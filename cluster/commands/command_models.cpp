@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 namespace baton::cluster {
 namespace {
@@ -53,8 +52,7 @@ int command_pull(const std::string& reference) {
 }
 
 int command_models(bool json) {
-  const auto all = local_models(
-      hub_settings_here(), model_folders_of([](const char* name) { return std::getenv(name); }));
+  const auto all = local_models(hub_settings_here());
   if (json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& m : all)

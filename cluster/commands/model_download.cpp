@@ -8,6 +8,7 @@
 #include "cluster/hub/header_check.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/known_models.hpp"
+#include "cluster/hub/ollama/ollama_store.hpp"
 #include "cluster/hub/pull.hpp"
 #include "cluster/machines/machine.hpp"
 #include "cluster/plan/model_fit.hpp"
@@ -98,6 +99,23 @@ void show_known(const std::string& text, bool is_path) {
     std::fprintf(stderr, "%s: %s\n", text.c_str(), reference.c_str());
 }
 
+// The file of a model of Ollama, and the parts of the model that are not used.
+void show_ollama(const model_reference& reference, const hub_settings& settings) {
+  const auto model = find_ollama_model(settings.ollama, reference.repository);
+  if (!model)
+    return;
+  std::fprintf(stderr, "%s: %s\n", text_of(reference).c_str(), model->blob.c_str());
+  if (model->has_settings)
+    std::fprintf(stderr,
+                 "note: Ollama's template, system message and parameters of it are not used; the "
+                 "file has its own template\n");
+}
+
+bool is_download(const model_reference& reference) {
+  return reference.from == model_reference::source::repository ||
+         reference.from == model_reference::source::url;
+}
+
 bool is_existing_path(const std::string& text) {
   std::error_code failed;
   return !is_explicit_reference(text) && fs::exists(text, failed);
@@ -109,6 +127,8 @@ found_model named(fs::path path, const model_reference& reference) {
   auto name = name_of_model(path);
   if (reference.from == model_reference::source::repository && fs::is_directory(path, failed))
     name = name_of_model(reference.repository);
+  if (reference.from == model_reference::source::ollama) // a blob is named as its digest is
+    name = name_of_model(reference.repository.substr(reference.repository.rfind('/') + 1));
   return {std::move(path), std::move(name)};
 }
 
@@ -180,7 +200,11 @@ result<found_model> found(const std::string& text, const hub_settings& settings)
     return path.error();
   const auto reference = is_existing_path(text) ? result<model_reference>(model_reference{})
                                                 : parse_reference(text, settings.endpoint);
-  return reference ? result<found_model>(named(*std::move(path), *reference)) : reference.error();
+  if (!reference)
+    return reference.error();
+  if (reference->from == model_reference::source::ollama)
+    show_ollama(*reference, settings);
+  return named(*std::move(path), *reference);
 }
 
 result<found_model> downloaded(const std::string& text, const hub_settings& settings) {
@@ -226,7 +250,7 @@ result<found_model> find_or_download(const std::string& text, bool may_download,
   if (model || model.error().code != errc::not_found)
     return model;
   const auto reference = parse_reference(text, settings.endpoint);
-  if (!reference || reference->from == model_reference::source::path)
+  if (!reference || !is_download(*reference))
     return model;
   if (may_download)
     return downloaded(text, settings);

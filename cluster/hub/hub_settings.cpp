@@ -76,6 +76,11 @@ hub_settings hub_settings_of(const environment& variable) {
     cache = value_of(variable, "HUGGINGFACE_HUB_CACHE"); // its name of old
   s.cache = cache.empty() ? home / "hub" : expanded_home(cache, variable);
   s.downloads = cache_home(variable) / "baton" / "models";
+  const auto ollama = value_of(variable, "OLLAMA_MODELS");
+  s.ollama = {expanded_home(ollama.empty() ? "~/.ollama/models" : ollama, variable),
+              "/usr/share/ollama/.ollama/models"};
+  s.lmstudio = {expanded_home("~/.lmstudio/models", variable),
+                expanded_home("~/.cache/lm-studio/models", variable)};
   s.token = clean_token(value_of(variable, "HF_TOKEN"));
   if (s.token.empty())
     s.token = clean_token(value_of(variable, "HUGGING_FACE_HUB_TOKEN"));

@@ -1,12 +1,13 @@
 // Settings of the environment, under the names of huggingface_hub: HF_ENDPOINT, HF_TOKEN,
 // HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT. Proxies are those
-// of libcurl: https_proxy, no_proxy.
+// of libcurl: https_proxy, no_proxy. And where other programs keep models: OLLAMA_MODELS.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace baton::cluster {
 
@@ -15,6 +16,10 @@ struct hub_settings {
   std::string token;               // empty: none
   std::filesystem::path cache;     // of huggingface_hub: models--ORG--REPO
   std::filesystem::path downloads; // of files that are at a URL outside of the hub
+  // Where programs keep models that are served and never changed: $OLLAMA_MODELS or
+  // ~/.ollama/models, and the one of Ollama's service; ~/.lmstudio/models,
+  // ~/.cache/lm-studio/models.
+  std::vector<std::filesystem::path> ollama{}, lmstudio{};
   bool is_offline = false;
   std::chrono::seconds silence_max{10}; // a transfer without a byte for so long is cut
 };

@@ -1,27 +1,18 @@
 #include "cluster/hub/local_models.hpp"
 
-#include "cluster/files/json_text.hpp"
+#include "cluster/files/files_below.hpp"
 #include "cluster/hub/file_choice.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/model_reference.hpp"
-
-#include <nlohmann/json.hpp>
+#include "cluster/hub/ollama/ollama_store.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <map>
 #include <set>
 
 namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-using json = nlohmann::json;
-
-constexpr std::string_view ollama_hub = "registry.ollama.ai/library/";
-constexpr std::string_view ollama_model_layer = "application/vnd.ollama.image.model";
-constexpr std::uintmax_t manifest_bytes_max = 1u << 20;
 constexpr int folder_depth_max = 4; // PUBLISHER/REPOSITORY/FILE, and one more
 
 bool is_gguf_path(const fs::path& path) {
@@ -32,21 +23,6 @@ std::uint64_t bytes_of_file(const fs::path& path) {
   std::error_code failed;
   const auto bytes = fs::file_size(path, failed);
   return failed ? 0 : bytes;
-}
-
-// Files below the directory, ordered; links to directories are not followed.
-std::vector<fs::path> files_below(const fs::path& directory) {
-  std::vector<fs::path> all;
-  std::error_code failed, unknown;
-  for (fs::recursive_directory_iterator at(directory, failed), end; !failed && at != end;
-       at.increment(failed)) {
-    if (at.depth() >= folder_depth_max)
-      at.disable_recursion_pending();
-    if (at->is_regular_file(unknown))
-      all.push_back(at->path());
-  }
-  std::sort(all.begin(), all.end());
-  return all;
 }
 
 // The revision by which the snapshot is found.
@@ -90,46 +66,16 @@ void add_snapshot(std::vector<local_model>& to, const hub_cache& cache,
   }
 }
 
-// "sha256:abc" -> blobs/sha256-abc
-fs::path ollama_blob(const fs::path& base, std::string digest) {
-  const auto colon = digest.find(':');
-  if (colon == digest.npos || !is_etag(digest.substr(0, colon)) ||
-      !is_etag(digest.substr(colon + 1)))
-    return {};
-  digest[colon] = '-';
-  return base / "blobs" / digest;
-}
-
-void add_ollama(std::vector<local_model>& to, const fs::path& base) {
-  const auto manifests = base / "manifests";
-  for (const auto& path : files_below(manifests)) {
-    if (bytes_of_file(path) > manifest_bytes_max)
-      continue;
-    std::ifstream in(path, std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(in), {});
-    const auto manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    const auto layers = manifest.is_object() ? manifest.find("layers") : manifest.end();
-    if (layers == manifest.end() || !layers->is_array())
-      continue;
-    for (const auto& layer : *layers) {
-      const auto blob = ollama_blob(base, text_member(layer, "digest"));
-      std::error_code failed;
-      if (text_member(layer, "mediaType") != ollama_model_layer || blob.empty() ||
-          !fs::exists(blob, failed))
-        continue;
-      const auto tag = path.filename().string();
-      auto name = path.parent_path().lexically_relative(manifests).string();
-      if (name.starts_with(ollama_hub))
-        name = name.substr(ollama_hub.size());
-      to.push_back({blob.string(), name + ":" + tag, "ollama", "gguf", bytes_of_file(blob), blob});
-    }
-  }
+void add_ollama(std::vector<local_model>& to, const fs::path& store) {
+  for (auto& model : ollama_models(store))
+    to.push_back({ollama_reference(model.name), model.name, "ollama", "gguf", model.bytes,
+                  std::move(model.blob)});
 }
 
 void add_folder(std::vector<local_model>& to, const fs::path& base, const std::string& source) {
   std::set<fs::path> folders;
   std::error_code failed;
-  for (const auto& path : files_below(base)) {
+  for (const auto& path : files_below(base, folder_depth_max)) {
     const auto shown = path.lexically_relative(base).string();
     if (is_gguf_path(path))
       to.push_back({path.string(), shown, source, "gguf", bytes_of_file(path), path});
@@ -139,7 +85,7 @@ void add_folder(std::vector<local_model>& to, const fs::path& base, const std::s
   }
   for (const auto& folder : folders) {
     std::uint64_t bytes = 0;
-    for (const auto& path : files_below(folder))
+    for (const auto& path : files_below(folder, folder_depth_max))
       bytes += bytes_of_file(path);
     to.push_back({folder.string(), folder.lexically_relative(base).string(), source, "safetensors",
                   bytes, folder});
@@ -148,28 +94,15 @@ void add_folder(std::vector<local_model>& to, const fs::path& base, const std::s
 
 } // namespace
 
-model_folders model_folders_of(const environment& variable) {
-  model_folders f;
-  const auto* given = variable("OLLAMA_MODELS");
-  if (given != nullptr && *given != 0)
-    f.ollama.push_back(expanded_home(given, variable));
-  else
-    f.ollama.push_back(expanded_home("~/.ollama/models", variable));
-  f.ollama.emplace_back("/usr/share/ollama/.ollama/models");
-  f.lmstudio = {expanded_home("~/.lmstudio/models", variable),
-                expanded_home("~/.cache/lm-studio/models", variable)};
-  return f;
-}
-
-std::vector<local_model> local_models(const hub_settings& settings, const model_folders& folders) {
+std::vector<local_model> local_models(const hub_settings& settings) {
   std::vector<local_model> all;
   const hub_cache cache(settings.cache);
   for (const auto& snapshot : cache.snapshots())
     add_snapshot(all, cache, snapshot);
   add_folder(all, settings.downloads, "url");
-  for (const auto& base : folders.ollama)
+  for (const auto& base : settings.ollama)
     add_ollama(all, base);
-  for (const auto& base : folders.lmstudio)
+  for (const auto& base : settings.lmstudio)
     add_folder(all, base, "lmstudio");
   std::stable_sort(all.begin(), all.end(), [](const local_model& a, const local_model& b) {
     return std::pair(std::string_view(a.source), std::string_view(a.shown)) <

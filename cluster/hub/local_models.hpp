@@ -12,7 +12,7 @@
 namespace baton::cluster {
 
 struct local_model {
-  std::string name;   // what `cluster run` takes: a reference, or the path
+  std::string name;   // what `cluster run` takes: a reference, "ollama:llama3.2:1b", or the path
   std::string shown;  // for people: "llama3.2:1b" of Ollama
   std::string source; // "huggingface", "url", "ollama" or "lmstudio"
   std::string format; // "gguf" or "safetensors"
@@ -20,14 +20,7 @@ struct local_model {
   std::filesystem::path path;
 };
 
-struct model_folders {
-  std::vector<std::filesystem::path> ollama, lmstudio;
-};
-// $OLLAMA_MODELS, ~/.ollama/models, the one of Ollama's service; ~/.lmstudio/models,
-// ~/.cache/lm-studio/models.
-model_folders model_folders_of(const environment& variable);
-
 // Ordered by source and name.
-std::vector<local_model> local_models(const hub_settings& settings, const model_folders& folders);
+std::vector<local_model> local_models(const hub_settings& settings);
 
 } // namespace baton::cluster

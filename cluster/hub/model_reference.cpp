@@ -1,6 +1,7 @@
 #include "cluster/hub/model_reference.hpp"
 
 #include "cluster/hub/known_models.hpp"
+#include "cluster/hub/ollama/ollama_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +9,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::string_view hub_scheme = "hf:";
+constexpr std::string_view hub_scheme = "hf:", ollama_scheme = "ollama:";
 constexpr std::array<std::string_view, 2> hub_hosts{"hf.co/", "huggingface.co/"};
 constexpr std::string_view gguf_ending = ".gguf";
 constexpr std::size_t repository_name_bytes_max = 96; // huggingface_hub: validate_repo_id
@@ -109,6 +110,17 @@ result<model_reference> parse_hub_path(std::string_view given, std::string_view 
   return parse_repository(given, path);
 }
 
+result<model_reference> parse_ollama(std::string_view given, std::string_view name) {
+  const auto parsed = parse_ollama_name(name);
+  if (!parsed)
+    return bad_reference(given, "a model of Ollama is ollama:NAME[:TAG]");
+  model_reference r;
+  r.from = model_reference::source::ollama;
+  r.text = given;
+  r.repository = text_of(*parsed);
+  return r;
+}
+
 } // namespace
 
 bool is_repository_id(std::string_view id) noexcept {
@@ -128,7 +140,8 @@ bool is_revision(std::string_view revision) noexcept {
 }
 
 bool is_explicit_reference(std::string_view text) noexcept {
-  return text.starts_with(hub_scheme) || is_url(text) || without_hub_host(text) != text;
+  return text.starts_with(hub_scheme) || text.starts_with(ollama_scheme) || is_url(text) ||
+         without_hub_host(text) != text;
 }
 
 bool is_reference(std::string_view text) noexcept {
@@ -141,6 +154,8 @@ bool is_reference(std::string_view text) noexcept {
 result<model_reference> parse_reference(std::string_view text, std::string_view endpoint) {
   if (text.starts_with(hub_scheme))
     return parse_repository(text, text.substr(hub_scheme.size()));
+  if (text.starts_with(ollama_scheme))
+    return parse_ollama(text, text.substr(ollama_scheme.size()));
   if (const auto rest = without_hub_host(text); rest != text)
     return parse_hub_path(text, rest);
   if (is_url(text)) {
@@ -167,7 +182,13 @@ result<model_reference> parse_reference(std::string_view text, std::string_view 
   return r;
 }
 
+std::string ollama_reference(std::string_view name) {
+  return fmt::format("{}{}", ollama_scheme, name);
+}
+
 std::string text_of(const model_reference& reference) {
+  if (reference.from == model_reference::source::ollama)
+    return ollama_reference(reference.repository);
   if (reference.from != model_reference::source::repository)
     return reference.text;
   auto text = fmt::format("{}{}", hub_scheme, reference.repository);

@@ -3,6 +3,7 @@
 #include "cluster/hub/file_download.hpp"
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/known_models.hpp"
+#include "cluster/hub/ollama/ollama_store.hpp"
 #include "schema/digest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -183,6 +184,9 @@ result<pull_plan> plan_pull(const model_reference& reference, const hub_settings
                 "{}: it is a path{}; a download is hf:ORG/REPO[:QUANT][@REVISION], the URL of a "
                 "GGUF file, or a name of `cluster models --known`",
                 reference.text, guess_of(reference.text, ", and no known model"));
+  if (reference.from == model_reference::source::ollama)
+    return fail(errc::invalid_value, "{}: `ollama pull {}` downloads models of Ollama",
+                text_of(reference), reference.repository);
   if (settings.is_offline)
     return fail(errc::not_ready, "{}: nothing is downloaded in offline mode (HF_HUB_OFFLINE)",
                 text_of(reference));
@@ -238,6 +242,10 @@ result<fs::path> cached_model(const model_reference& reference, const hub_settin
   std::error_code failed;
   if (reference.from == model_reference::source::path)
     return fs::path(reference.text);
+  if (reference.from == model_reference::source::ollama) {
+    auto model = find_ollama_model(settings.ollama, reference.repository);
+    return model ? result<fs::path>(std::move(model->blob)) : model.error();
+  }
   if (reference.from == model_reference::source::url) {
     auto file = file_of_url(reference.text, settings);
     return fs::exists(file, failed) ? result<fs::path>(std::move(file)) : not_downloaded(reference);

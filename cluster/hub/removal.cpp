@@ -14,6 +14,19 @@ bool has_revision(const cached_snapshot& snapshot, const std::string& revision) 
          std::find(names.begin(), names.end(), revision) != names.end();
 }
 
+// Whether the reference is a path in one of these directories.
+bool is_below(const model_reference& reference, const std::vector<fs::path>& directories) {
+  if (reference.from != model_reference::source::path)
+    return false;
+  std::error_code failed;
+  const auto path = fs::weakly_canonical(reference.text, failed);
+  return std::any_of(directories.begin(), directories.end(), [&](const fs::path& directory) {
+    const auto base = fs::weakly_canonical(directory, failed);
+    const auto below = path.lexically_relative(base);
+    return !base.empty() && !below.empty() && *below.begin() != "..";
+  });
+}
+
 } // namespace
 
 result<removal> plan_removal(const model_reference& reference, const hub_settings& settings) {
@@ -23,6 +36,16 @@ result<removal> plan_removal(const model_reference& reference, const hub_setting
                 text_of(reference));
   };
   removal what;
+  if (reference.from == model_reference::source::ollama)
+    return fail(errc::invalid_value,
+                "{}: it belongs to Ollama, whose files are only read: `ollama rm {}` removes it",
+                text_of(reference), reference.repository);
+  if (is_below(reference, settings.ollama))
+    return fail(errc::invalid_value, "{}: it belongs to Ollama, whose files are only read",
+                reference.text);
+  if (is_below(reference, settings.lmstudio))
+    return fail(errc::invalid_value, "{}: it belongs to LM Studio, whose files are only read",
+                reference.text);
   if (reference.from == model_reference::source::path)
     return fail(errc::invalid_value,
                 "{}: it is a path; only downloads are removed, by the names of `cluster models`",

@@ -1,4 +1,5 @@
 """`cluster pull`, `models` and `rm`, and references where a model is asked for: against a hub of our own, with huggingface_hub as the oracle."""
+import hashlib
 import json
 import os
 import pathlib
@@ -388,6 +389,54 @@ def test_a_model_is_pulled_served_and_removed(home, hub, tmp_path):
     assert path.exists() and command(home, "rm", "hf:org/smol").returncode == 0
     assert not (cache_of(home) / "models--org--smol").exists()
     assert "not downloaded" in refused(home, "rm", "hf:org/smol")
+
+
+def ollama_store(folder, content, name="registry.ollama.ai/library/smol/135m", **layers):
+    """Writes a model as Ollama keeps it -> the blob"""
+    digest = hashlib.sha256(content).hexdigest()
+    blob, manifest = folder / "blobs" / f"sha256-{digest}", folder / "manifests" / name
+    for file in (blob, manifest):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    blob.write_bytes(content)
+    kinds = {"model": f"sha256:{digest}", **layers}
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": [{"mediaType": f"application/vnd.ollama.image.{k}", "digest": d} for k, d in kinds.items()]}))
+    return blob
+
+
+def test_a_model_of_ollama_is_listed_and_served_and_stays(home, tmp_path):
+    store = tmp_path / ".ollama" / "models"
+    blob = ollama_store(store, MODEL.read_bytes(), params="sha256:ab")
+    before = tree(store)
+    (store / "manifests").chmod(0o555)
+    listed = json.loads(command(home, "models", "--json").stdout)
+    assert [(m["name"], m["source"], m["path"]) for m in listed] == [("ollama:smol:135m", "ollama", str(blob))]
+    assert "ollama" in command(home, "models").stdout
+    done = command(home, "run", "ollama:smol:135m", "Name the capital of France.", "--temperature", "0", "--max-tokens", "12")
+    assert done.returncode == 0 and "Paris" in done.stdout and "system message and parameters of it are not used" in done.stderr, done
+    shown = command(home, "run", "ollama:smol:135m", "--print-config").stdout
+    assert f'path = "{blob}"' in shown and 'name = "smol-135m"' in shown
+    assert "`ollama rm smol:135m`" in refused(home, "rm", "ollama:smol:135m")
+    assert "belongs to Ollama" in refused(home, "rm", blob)
+    assert "`ollama pull smol:135m`" in refused(home, "pull", "ollama:smol:135m")
+    (store / "manifests").chmod(0o755)
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("name, message", [("ollama:nothing", "Ollama has no such model in"), ("ollama:../x", "ollama:NAME[:TAG]"), ("ollama:tuned:latest", "adapter (LoRA)")])
+def test_a_model_that_ollama_cannot_give_is_refused(home, tmp_path, name, message):
+    ollama_store(tmp_path / "elsewhere", b"GGUF", "registry.ollama.ai/library/tuned/latest", adapter="sha256:ab")
+    assert message in refused({**home, "OLLAMA_MODELS": str(tmp_path / "elsewhere")}, "run", name, "--pull")
+
+
+def test_a_model_of_lm_studio_is_listed_and_served_by_its_path(home, tmp_path):
+    files = [tmp_path / ".lmstudio/models/org/repo/a.gguf", tmp_path / ".cache/lm-studio/models/org/repo/b.gguf"]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(GGUF)
+    listed = json.loads(command(home, "models", "--json").stdout)
+    assert {(m["name"], m["source"]) for m in listed} == {(str(file), "lmstudio") for file in files}
+    assert f'path = "{files[0]}"' in command(home, "run", files[0], "--print-config").stdout
+    assert "belongs to LM Studio" in refused(home, "rm", files[0]) and files[0].exists()
 
 
 def test_a_terminal_is_asked(home, hub):

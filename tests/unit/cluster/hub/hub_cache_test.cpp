@@ -139,7 +139,7 @@ TEST_CASE("a removed file takes its blob along, unless another snapshot links it
 
 TEST_CASE("models of the cache, of Ollama and of LM Studio are listed") {
   const baton::testing::scratch_directory dir;
-  const auto settings = settings_below(dir.path());
+  auto settings = settings_below(dir.path());
   const hub_cache cache(settings.cache);
   put_blob(cache, "org/repo", commit_a, "a-Q8_0.gguf", "1");
   put_blob(cache, "org/repo", commit_a, "notes.txt", "2");
@@ -156,7 +156,9 @@ TEST_CASE("models of the cache, of Ollama and of LM Studio are listed") {
   put(ollama / "manifests/registry.ollama.ai/library/hostile/1b",
       R"({"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "a:../../x"}]})");
   put(studio / "publisher/repo/b.gguf", "GGUF");
-  const auto all = local_models(settings, {{ollama}, {studio}});
+  settings.ollama = {ollama};
+  settings.lmstudio = {studio};
+  const auto all = local_models(settings);
   REQUIRE(all.size() == 4);
   CHECK(all[0].name == "hf:org/other@" + commit_b);
   CHECK(all[0].format == "safetensors");
@@ -164,8 +166,26 @@ TEST_CASE("models of the cache, of Ollama and of LM Studio are listed") {
   CHECK(all[1].bytes == 5);
   CHECK(all[2].source == "lmstudio");
   CHECK(all[2].path == studio / "publisher/repo/b.gguf");
+  CHECK(all[3].name == "ollama:llama3.2:1b");
   CHECK(all[3].shown == "llama3.2:1b");
   CHECK(all[3].path == ollama / "blobs/sha256-ab");
+}
+
+TEST_CASE("models of other programs are not removed") {
+  const baton::testing::scratch_directory dir;
+  auto settings = settings_below(dir.path());
+  settings.ollama = {dir.path() / "ollama"};
+  settings.lmstudio = {dir.path() / "studio"};
+  put(dir.path() / "studio/a/b/c.gguf", "GGUF");
+  const auto why = [&](const std::string& text) {
+    return plan_removal(*parse_reference(text), settings).error().message;
+  };
+  CHECK(why("ollama:llama3.2:1b").find("`ollama rm llama3.2:1b`") != std::string::npos);
+  CHECK(why((dir.path() / "studio/a/b/c.gguf").string()).find("belongs to LM Studio") !=
+        std::string::npos);
+  CHECK(why((dir.path() / "ollama/blobs/sha256-ab").string()).find("belongs to Ollama") !=
+        std::string::npos);
+  CHECK(why((dir.path() / "other.gguf").string()).find("it is a path") != std::string::npos);
 }
 
 TEST_CASE("an ETag and a commit become files' names only in their forms") {
