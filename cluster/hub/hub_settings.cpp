@@ -2,12 +2,17 @@
 
 #include "cluster/hub/model_reference.hpp"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace baton::cluster {
 namespace fs = std::filesystem;
@@ -48,17 +53,78 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
+// The home directory of a user; empty: there is none of that name. `name` empty: this one's.
+std::string home_of(const std::string& name, const environment& variable) {
+  if (const auto* home = variable("HOME"); name.empty() && home != nullptr)
+    return home;
+  std::array<char, 16384> text{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const int failed = name.empty()
+                         ? getpwuid_r(getuid(), &entry, text.data(), text.size(), &found)
+                         : getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found);
+  return failed == 0 && found != nullptr ? std::string(found->pw_dir) : std::string();
+}
+
+// As os.path.expanduser of Python.
+std::string with_home(const std::string& path, const environment& variable) {
+  if (!path.starts_with('~'))
+    return path;
+  const auto slash = std::min(path.find('/'), path.size());
+  const auto name = path.substr(1, slash - 1);
+  auto home = home_of(name, variable);
+  if (home.empty() && !name.empty())
+    return path;
+  while (home.ends_with('/'))
+    home.pop_back();
+  home += path.substr(slash);
+  return home.empty() ? "/" : home;
+}
+
+// The length of $NAME or ${NAME} at the beginning, and the name; 0: neither.
+std::pair<std::size_t, std::string> variable_at(std::string_view text) {
+  if (text.starts_with("${")) {
+    const auto end = text.find('}');
+    return end == text.npos ? std::pair<std::size_t, std::string>()
+                            : std::pair(end + 1, std::string(text.substr(2, end - 2)));
+  }
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  std::size_t end = 1;
+  while (end < text.size() && is_word(text[end]))
+    ++end;
+  return end == 1 ? std::pair<std::size_t, std::string>()
+                  : std::pair(end, std::string(text.substr(1, end - 1)));
+}
+
+// As os.path.expandvars of Python: values are not expanded again.
+std::string with_variables(std::string_view text, const environment& variable) {
+  std::string all;
+  while (!text.empty()) {
+    const auto dollar = std::min(text.find('$'), text.size());
+    all += text.substr(0, dollar);
+    text.remove_prefix(dollar);
+    if (text.empty())
+      break;
+    const auto [length, name] = variable_at(text);
+    const auto* value = length > 0 ? variable(name.c_str()) : nullptr;
+    const auto taken = std::max<std::size_t>(length, 1);
+    all += value != nullptr ? std::string(value) : std::string(text.substr(0, taken));
+    text.remove_prefix(taken);
+  }
+  return all;
+}
+
 fs::path cache_home(const environment& variable) {
   const auto xdg = value_of(variable, "XDG_CACHE_HOME");
-  return xdg.empty() ? expanded_home("~/.cache", variable) : expanded_home(xdg, variable);
+  return xdg.empty() ? expanded_path("~/.cache", variable) : expanded_path(xdg, variable);
 }
 
 } // namespace
 
-fs::path expanded_home(const std::string& path, const environment& variable) {
-  if (path != "~" && !path.starts_with("~/"))
-    return path;
-  return fs::path(value_of(variable, "HOME")) / path.substr(std::min<std::size_t>(path.size(), 2));
+fs::path expanded_path(const std::string& path, const environment& variable) {
+  return with_variables(with_home(path, variable), variable);
 }
 
 hub_settings hub_settings_of(const environment& variable) {
@@ -70,24 +136,24 @@ hub_settings hub_settings_of(const environment& variable) {
     s.endpoint.pop_back();
   const auto home_given = value_of(variable, "HF_HOME");
   const auto home = home_given.empty() ? cache_home(variable) / "huggingface"
-                                       : expanded_home(home_given, variable);
+                                       : expanded_path(home_given, variable);
   auto cache = value_of(variable, "HF_HUB_CACHE");
   if (cache.empty())
     cache = value_of(variable, "HUGGINGFACE_HUB_CACHE"); // its name of old
-  s.cache = cache.empty() ? home / "hub" : expanded_home(cache, variable);
+  s.cache = cache.empty() ? home / "hub" : expanded_path(cache, variable);
   s.downloads = cache_home(variable) / "baton" / "models";
   const auto ollama = value_of(variable, "OLLAMA_MODELS");
-  s.ollama = {expanded_home(ollama.empty() ? "~/.ollama/models" : ollama, variable),
+  s.ollama = {expanded_path(ollama.empty() ? "~/.ollama/models" : ollama, variable),
               "/usr/share/ollama/.ollama/models"};
-  s.lmstudio = {expanded_home("~/.lmstudio/models", variable),
-                expanded_home("~/.cache/lm-studio/models", variable)};
+  s.lmstudio = {expanded_path("~/.lmstudio/models", variable),
+                expanded_path("~/.cache/lm-studio/models", variable)};
   s.token = clean_token(value_of(variable, "HF_TOKEN"));
   if (s.token.empty())
     s.token = clean_token(value_of(variable, "HUGGING_FACE_HUB_TOKEN"));
   if (s.token.empty()) {
     const auto file = value_of(variable, "HF_TOKEN_PATH");
     s.token =
-        clean_token(first_line(file.empty() ? home / "token" : expanded_home(file, variable)));
+        clean_token(first_line(file.empty() ? home / "token" : expanded_path(file, variable)));
   }
   const auto offline = value_of(variable, "HF_HUB_OFFLINE");
   s.is_offline = is_true(offline.empty() ? value_of(variable, "TRANSFORMERS_OFFLINE") : offline);

@@ -30,7 +30,8 @@ hub_settings hub_settings_of(const environment& variable);
 // The same of this process.
 hub_settings hub_settings_here();
 
-// "~/x" below the home directory.
-std::filesystem::path expanded_home(const std::string& path, const environment& variable);
+// A path of the environment, as huggingface_hub expands it: first "~" or "~USER" at its beginning,
+// then $NAME and ${NAME}. A name of no user or variable stays as it is.
+std::filesystem::path expanded_path(const std::string& path, const environment& variable);
 
 } // namespace baton::cluster

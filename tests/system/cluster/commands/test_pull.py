@@ -171,6 +171,15 @@ def test_what_huggingface_hub_downloaded_is_found(home, hub):
     assert len(hub.seen("cdn")) == 1  # huggingface_hub's own
 
 
+@pytest.mark.parametrize("variables", [{"HF_HOME": "$DISK/hf"}, {"HF_HOME": "~/${SUB}hf"}, {"HF_HUB_CACHE": "${DISK}/$SUB/cache"}, {"HF_HUB_CACHE": "~/a$NOT_SET"}, {"XDG_CACHE_HOME": "$DISK/xdg"}])
+def test_paths_of_the_environment_are_expanded_as_huggingface_hub_does(home, hub, tmp_path, variables):
+    own = {**home, "DISK": str(tmp_path / "disk"), "SUB": "s", **variables}
+    if "HF_HOME" not in variables:
+        own.pop("HF_HOME")
+    oracle = subprocess.run([sys.executable, "-c", "import huggingface_hub.constants as c; print(c.HF_HUB_CACHE)"], capture_output=True, text=True, env=own, timeout=60, check=True)
+    assert str(pulled(own, "hf:org/gguf")).startswith(oracle.stdout.strip() + "/models--org--gguf/"), oracle
+
+
 def test_safetensors_are_a_directory(home, hub):
     hub.repositories["org/st"] = Repository({"README.md": b"x", "config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights", "pytorch_model.bin": b"no",
                                              "onnx/model.onnx": b"no"})
