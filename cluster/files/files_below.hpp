@@ -2,17 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 namespace baton::cluster {
 
-inline constexpr std::size_t files_below_max = 100'000;
-inline constexpr int depth_below_max = 32;
+inline constexpr int any_depth = std::numeric_limits<int>::max();
 
-// Regular files below the directory, ordered by path, at most files_below_max of them. A link to a
-// file is one; links to directories are not followed; directories that cannot be read are left
-// out. `depth_max`: folders between the directory and a file.
+// Regular files below the directory, ordered by path. A link to a file is one; links to directories
+// are not followed; directories that cannot be read are left out. `depth_max`: folders between the
+// directory and a file.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& directory,
-                                               int depth_max = depth_below_max);
+                                               int depth_max = any_depth);
 
 } // namespace baton::cluster

@@ -1,6 +1,7 @@
 #include "cluster/files/run_dir.hpp"
 
 #include "cluster/files/proc_stat.hpp"
+#include "cluster/files/text_file.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 
 #include <fcntl.h>
@@ -26,20 +27,6 @@ constexpr std::string_view device_suffix = ".device";
 constexpr std::string_view socket_suffix = ".sock";
 constexpr std::string_view crashes_suffix = ".crashes";
 constexpr std::string_view lock_name = "lock";
-
-// Atomic: readers see the old or the new file.
-result<void> replace(const fs::path& file, const std::string& text) {
-  auto fresh = file;
-  fresh += ".new";
-  std::ofstream out(fresh);
-  out << text;
-  out.close();
-  std::error_code failed;
-  fs::rename(fresh, file, failed);
-  if (!out || failed)
-    return fail(errc::io_failed, "{}: cannot be written", file.string());
-  return {};
-}
 
 // Nothing if there is no such process.
 std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
@@ -190,12 +177,12 @@ result<void> run_dir::record(std::string_view name, incarnation_id incarnation) 
   const auto ticks = start_ticks_of(pid);
   if (!ticks)
     return fail(errc::io_failed, "/proc cannot be read");
-  return replace(path_ / fmt::format("{}{}", name, record_suffix),
-                 fmt::format("{} {} {}\n", pid, *ticks, incarnation.value));
+  return replace_file(path_ / fmt::format("{}{}", name, record_suffix),
+                      fmt::format("{} {} {}\n", pid, *ticks, incarnation.value));
 }
 
 result<void> run_dir::write(std::string_view file, const std::string& text) const {
-  return replace(path_ / file, text);
+  return replace_file(path_ / file, text);
 }
 
 std::optional<std::string> run_dir::read(std::string_view file) const {

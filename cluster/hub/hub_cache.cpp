@@ -1,5 +1,7 @@
 #include "cluster/hub/hub_cache.hpp"
 
+#include "cluster/files/files_below.hpp"
+#include "cluster/files/text_file.hpp"
 #include "cluster/hub/model_reference.hpp"
 
 #include <fcntl.h>
@@ -10,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -52,31 +53,12 @@ std::string id_of_folder(const std::string& name) {
   return is_repository_id(id) ? id : std::string();
 }
 
-std::string text_of_file(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
 std::vector<fs::path> entries_of(const fs::path& directory) {
   std::vector<fs::path> all;
   std::error_code failed;
   for (fs::directory_iterator at(directory, failed), end; !failed && at != end;
        at.increment(failed))
     all.push_back(at->path());
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
-// Paths below the directory, without directories.
-std::vector<fs::path> tree_of(const fs::path& directory) {
-  std::vector<fs::path> all;
-  std::error_code failed, ignored;
-  for (fs::recursive_directory_iterator at(directory, failed), end; !failed && at != end;
-       at.increment(failed))
-    if (!at->is_directory(ignored) || at->is_symlink(ignored))
-      all.push_back(at->path());
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -100,22 +82,6 @@ void remove_empty(const fs::path& directory) {
   for (auto at = folders.rbegin(); at != folders.rend(); ++at) // children before their parents
     rmdir(at->c_str());
   rmdir(directory.c_str());
-}
-
-// Writes a file that readers never see in part.
-result<void> write_whole(const fs::path& file, const std::string& text) {
-  std::error_code failed;
-  fs::create_directories(file.parent_path(), failed);
-  if (failed)
-    return io_error(file.parent_path(), failed.message());
-  const auto fresh = fs::path(file.string() + fmt::format(".{}.new", getpid()));
-  std::ofstream out(fresh, std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out)
-    return io_error(fresh, "cannot be written");
-  fs::rename(fresh, file, failed);
-  return failed ? result<void>(io_error(file, failed.message())) : result<void>();
 }
 
 } // namespace
@@ -205,13 +171,16 @@ result<void> hub_cache::set_revision(const std::string& id, const std::string& r
                                      const std::string& commit) const {
   if (revision == commit)
     return {};
-  return write_whole(repository(id) / "refs" / revision, commit);
+  const auto file = repository(id) / "refs" / revision;
+  std::error_code failed;
+  fs::create_directories(file.parent_path(), failed);
+  return failed ? io_error(file.parent_path(), failed.message()) : replace_file(file, commit);
 }
 
 std::optional<std::string> hub_cache::commit_of(const std::string& id,
                                                 const std::string& revision) const {
   std::error_code failed;
-  auto commit = text_of_file(repository(id) / "refs" / revision);
+  auto commit = first_line(repository(id) / "refs" / revision);
   if (is_commit(commit))
     return commit;
   if (is_commit(revision) && fs::is_directory(snapshot(id, revision), failed))
@@ -222,7 +191,7 @@ std::optional<std::string> hub_cache::commit_of(const std::string& id,
 std::vector<hub_file> hub_cache::files(const std::string& id, const std::string& commit) const {
   std::vector<hub_file> all;
   const auto base = snapshot(id, commit);
-  for (const auto& path : tree_of(base)) {
+  for (const auto& path : files_below(base)) {
     std::error_code failed;
     const auto bytes = fs::file_size(path, failed);
     if (!failed)
@@ -235,8 +204,8 @@ std::vector<std::string> hub_cache::revisions_of(const std::string& id,
                                                  const std::string& commit) const {
   std::vector<std::string> all;
   const auto refs = repository(id) / "refs";
-  for (const auto& path : tree_of(refs))
-    if (text_of_file(path) == commit)
+  for (const auto& path : files_below(refs))
+    if (first_line(path) == commit)
       all.push_back(path.lexically_relative(refs).string());
   return all;
 }
@@ -269,7 +238,7 @@ result<removed_files> hub_cache::remove(const cached_snapshot& from) const {
     if (!blobs.empty() && bytes.parent_path() == blobs)
       unlinked.insert(std::move(bytes));
   }
-  for (const auto& path : tree_of(base / "snapshots"))
+  for (const auto& path : files_below(base / "snapshots"))
     unlinked.erase(bytes_of(path));
   for (const auto& path : unlinked) {
     const auto bytes = fs::file_size(path, failed);

@@ -1,5 +1,6 @@
 #include "cluster/hub/hub_settings.hpp"
 
+#include "cluster/files/text_file.hpp"
 #include "cluster/hub/model_reference.hpp"
 
 #include <pwd.h>
@@ -9,7 +10,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -44,13 +44,6 @@ std::string clean_token(const std::string& text) {
   const bool is_clean =
       std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < '\x7f'; });
   return is_clean ? token : std::string();
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
 }
 
 // The home directory of a user; empty: there is none of that name. `name` empty: this one's.

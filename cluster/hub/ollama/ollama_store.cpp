@@ -18,7 +18,8 @@ constexpr std::string_view default_host = "registry.ollama.ai", default_space = 
 constexpr std::string_view layer_prefix = "application/vnd.ollama.image.";
 constexpr std::string_view digest_prefix = "sha256:";
 constexpr std::uintmax_t manifest_bytes_max = 1u << 20;
-constexpr std::size_t layers_max = 256, name_bytes_max = 128, digest_digits_max = 64;
+constexpr std::size_t manifests_max = 10'000, layers_max = 256, name_bytes_max = 128,
+                      digest_digits_max = 64;
 constexpr int manifest_depth = 3; // HOST/NAMESPACE/MODEL
 
 // A part of a name, which becomes a part of a path: never "." or "..".
@@ -139,7 +140,9 @@ std::string text_of(const ollama_name& name) {
 std::vector<ollama_model> ollama_models(const fs::path& store) {
   std::vector<ollama_model> all;
   const auto manifests = store / "manifests";
-  for (const auto& path : files_below(manifests, manifest_depth))
+  auto paths = files_below(manifests, manifest_depth);
+  paths.resize(std::min(paths.size(), manifests_max));
+  for (const auto& path : paths)
     if (const auto name = name_of_path(path.lexically_relative(manifests)))
       if (auto model = model_of(store, *name))
         all.push_back(*std::move(model));

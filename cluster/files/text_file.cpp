@@ -1,0 +1,31 @@
+#include "cluster/files/text_file.hpp"
+
+#include <unistd.h>
+
+#include <fstream>
+
+namespace baton::cluster {
+namespace fs = std::filesystem;
+
+result<void> replace_file(const fs::path& file, const std::string& text) {
+  const auto fresh = fs::path(file.string() + fmt::format(".{}.new", getpid()));
+  std::ofstream out(fresh, std::ios::trunc);
+  out << text;
+  out.close();
+  std::error_code failed, ignored;
+  if (out)
+    fs::rename(fresh, file, failed);
+  if (out && !failed)
+    return {};
+  fs::remove(fresh, ignored);
+  return fail(errc::io_failed, "{}: cannot be written", file.string());
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+} // namespace baton::cluster
