@@ -1,8 +1,9 @@
 #include "gateway/grpc/grpc_loader.hpp"
 
+#include "runtime/plugin/folders.hpp"
+
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 namespace baton::gateway {
@@ -11,14 +12,9 @@ namespace {
 constexpr const char* file_name = "door_grpc.so";
 
 result<std::filesystem::path> find_library() {
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  std::vector<std::filesystem::path> folders{program, program / "doors"};
-  if (const char* named = std::getenv("BATON_DOORS"); named != nullptr && *named != 0) {
-    folders = {named};
-  }
   std::string tried;
-  for (const auto& folder : folders) {
+  for (const auto& folder : plugin::library_folders("BATON_DOORS", "doors")) {
+    std::error_code ignored;
     auto file = folder / file_name;
     if (std::filesystem::exists(file, ignored)) {
       return file;

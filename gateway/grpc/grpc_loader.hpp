@@ -8,8 +8,8 @@ namespace baton::gateway {
 
 // Checks that the library exists. Errors: not_found.
 result<void> find_grpc();
-// Searches $BATON_DOORS if set, else the folder of this program and `doors` beside it. The library
-// is never closed. Errors: not_found (lists the folders), start_failed (why it cannot be loaded),
+// Searches plugin::library_folders() of $BATON_DOORS and `doors`. The library is never closed.
+// Errors: not_found (lists the folders), start_failed (why it cannot be loaded),
 // version_mismatch.
 result<grpc_library*> load_grpc();
 

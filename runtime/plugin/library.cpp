@@ -1,20 +1,13 @@
 #include "runtime/plugin/library.hpp"
 
+#include "runtime/plugin/folders.hpp"
+
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <cstring>
 
 namespace baton::plugin {
 namespace {
-
-std::vector<std::filesystem::path> folders() {
-  if (const char* named = std::getenv("BATON_ENGINES"); named != nullptr && *named != 0)
-    return {named};
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return {program.parent_path(), program.parent_path() / "engines"};
-}
 
 errc code_of(status s) {
   switch (s) {
@@ -66,7 +59,7 @@ std::string file_name_of(std::string_view engine) {
 
 result<std::filesystem::path> find_library(std::string_view engine) {
   std::string tried;
-  for (const auto& folder : folders()) {
+  for (const auto& folder : library_folders("BATON_ENGINES", "engines")) {
     std::error_code ignored;
     auto file = folder / file_name_of(engine);
     if (std::filesystem::exists(file, ignored))

@@ -14,7 +14,7 @@ namespace baton::plugin {
 
 // "engine_torch.so"
 std::string file_name_of(std::string_view engine);
-// Searches $BATON_ENGINES if it is set, else the folder of this program and `engines` beside it.
+// Searches library_folders() of $BATON_ENGINES and `engines`.
 // Errors: not_found (names the folders).
 result<std::filesystem::path> find_library(std::string_view engine);
 

@@ -1,6 +1,7 @@
 // Goal: an incompatible library is rejected by name before any of its code runs, and an engine's
 // results pass through. Method: libraries built to be invalid (bad_engine.cpp); requests that the
 // plain engine does not support.
+#include "runtime/plugin/folders.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
 #include <doctest/doctest.h>
@@ -52,6 +53,16 @@ TEST_CASE("libraries are searched in BATON_ENGINES") {
   REQUIRE(!none);
   CHECK(none.error().code == errc::not_found);
   CHECK(none.error().message.find(engines.string()) != std::string::npos);
+}
+
+TEST_CASE("a library is searched beside the program, and where an installation has it") {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::vector<std::filesystem::path> expected{program, program / "doors",
+                                                    program.parent_path() / "lib/baton/doors"};
+  CHECK(plugin::library_folders("BATON_NO_SUCH_VARIABLE", "doors") == expected);
+  ::setenv("BATON_NO_SUCH_VARIABLE", "", 1); // empty is unset
+  CHECK(plugin::library_folders("BATON_NO_SUCH_VARIABLE", "doors") == expected);
+  ::unsetenv("BATON_NO_SUCH_VARIABLE");
 }
 
 TEST_CASE("an engine names its device, and rejects others") {
