@@ -1,12 +1,16 @@
-"""Writes docs/reference/cli.md and docs/reference/cluster.1 from the help of the `cluster` binary: `python3 scripts/cli_pages.py [CLUSTER]`."""
+"""Writes docs/reference/cli.md, docs/reference/cluster.1 and packages/completion from the help of the `cluster` binary:
+`python3 scripts/cli_pages.py [CLUSTER]`."""
 import pathlib
 import re
 import subprocess
 import sys
 
+import completion
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = ROOT / "build/dev/cluster/cluster"
 PAGE, MANUAL = ROOT / "docs/reference/cli.md", ROOT / "docs/reference/cluster.1"
+BASH, ZSH = ROOT / "packages/completion/cluster.bash", ROOT / "packages/completion/_cluster"
 SUBCOMMAND = re.compile(r"^  ([a-z][a-z-]*)  ", re.M)
 
 
@@ -45,7 +49,7 @@ def manual(found):
 def pages(cluster):
     """-> {path: what belongs there}"""
     found = commands(cluster)
-    return {PAGE: markdown(found), MANUAL: manual(found)}
+    return {PAGE: markdown(found), MANUAL: manual(found), BASH: completion.bash(found), ZSH: completion.zsh(found)}
 
 
 def main(cluster=CLUSTER):

@@ -4,12 +4,13 @@
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# packages from scripts/packages.txt: the first group (./up), with that of "# check", with that of "# fuzz" as well
+# packages from scripts/packages.txt: the first group (./up), and those behind it as far as the named one
 wanted_packages() {
   case "$1" in
     fuzz) cat scripts/packages.txt ;;
     check) sed '/^# fuzz/,$d' scripts/packages.txt ;;
-    *) sed '/^# check/,$d' scripts/packages.txt ;;
+    package) sed '/^# check/,$d' scripts/packages.txt ;;
+    *) sed '/^# package/,$d' scripts/packages.txt ;;
   esac | grep -v '^#' | tr '\n' ' '
 }
 

@@ -245,6 +245,7 @@ def system(preset="dev"):
         pytest("bench tools", "tests/bench/unit", env=env)
         pytest("tables of docs", "tests/docs", env=env)
         pytest("tools", "tests/tools", env=env)
+        pytest("packages", "tests/packages", env=env)
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 

@@ -276,10 +276,20 @@ void print_table(const std::vector<finding>& all) {
   }
 }
 
+// The portable kernels run on every processor.
+finding check_instructions() {
+  const auto found = cpu::detect_isa();
+  const bool is_slow = found == cpu::isa::portable;
+  return {"instruction set", is_slow ? doctor_verdict::advice : doctor_verdict::good,
+          std::string(cpu::name_of(found)),
+          is_slow ? "this processor lacks AVX2, FMA or F16C: answers are several times slower"
+                  : ""};
+}
+
 std::vector<finding> check_machine() {
   auto facts = facts_of_this_machine();
   return {
-      {"instruction set", doctor_verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
+      check_instructions(),
       {"cores", facts.cores.size() > 1 ? doctor_verdict::good : doctor_verdict::advice,
        facts.siblings.empty() ? fmt::format("{}", facts.cores.size())
                               : fmt::format("{}, of {} hardware threads",

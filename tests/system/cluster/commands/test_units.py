@@ -257,7 +257,7 @@ def rules_of(name):
 
 def sources():
     """All files of the tree that are not left behind by a build or a checkout."""
-    skipped = {"build", "models", ".venv", ".git", "run"}
+    skipped = {"build", "dist", "models", ".venv", ".git", "run"}
     for folder, below, files in os.walk(ROOT):
         below[:] = [d for d in below if d != "__pycache__" and not d.endswith(".egg-info") and (folder != str(ROOT) or d not in skipped)]
         for file in files:
