@@ -45,20 +45,27 @@ def copy(carried, folder):
         (folder / name).chmod(0o644)
 
 
-def owner(path):
-    """-> the Debian package of a file"""
-    real = path.resolve()
-    for name in (real, pathlib.Path(str(real).removeprefix("/usr")), path):  # dpkg knows files by the names of before /lib was a link
-        done = subprocess.run(["dpkg-query", "-S", str(name)], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return done.stdout.split(": ")[0].split(":")[0]
-    sys.exit(f"{path} is of no Debian package: its licence is unknown")
+def names_in_dpkg(path):
+    """A file's possible names there: some are of before /lib was a link to /usr/lib."""
+    real = str(path.resolve())
+    return [real, real.removeprefix("/usr")]
+
+
+def owners(paths):
+    """-> the Debian packages of the files"""
+    names = [name for path in paths for name in names_in_dpkg(path)]
+    out = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True, check=False).stdout
+    found = {name: package.split(":")[0] for package, name in (line.rsplit(": ", 1) for line in out.splitlines())}
+    of_none = [path for path in paths if not set(names_in_dpkg(path)) & set(found)]
+    if of_none:
+        sys.exit(f"{of_none[0]} is of no Debian package: its licence is unknown")
+    return sorted(set(found.values()))
 
 
 def copy_licences(carried, folder):
     """Debian's copyright file of each library's package."""
     folder.mkdir(parents=True, exist_ok=True)
-    for package in sorted({owner(path) for name, path in carried.items() if not ICU_DATA.match(name)}):
+    for package in owners([path for name, path in carried.items() if not ICU_DATA.match(name)]):
         source = pathlib.Path("/usr/share/doc", package, "copyright")
         if not source.exists():
             sys.exit(f"{source} is missing: a package cannot be made without the licences of what it carries")

@@ -38,6 +38,12 @@ def test_a_missing_library_ends_the_packaging(monkeypatch):
         libraries.needed_by(["x"])
 
 
+def test_a_library_of_no_package_ends_the_packaging(tmp_path):
+    with pytest.raises(SystemExit, match="libown.so is of no Debian package: its licence is unknown"):
+        libraries.owners([*libraries.needed_by(["/usr/bin/xz"]).values(), tmp_path / "libown.so"])
+    assert "liblzma5" in libraries.owners(libraries.needed_by(["/usr/bin/xz"]).values())
+
+
 def test_kernels_of_newer_processors_define_nothing_that_other_code_could_get(build):
     """An inline function that a kernel's file compiles with AVX2 could be the copy that the linker keeps for the whole program. Initialisers
     run on every processor."""
