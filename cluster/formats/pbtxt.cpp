@@ -1,5 +1,7 @@
 #include "cluster/formats/pbtxt.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -185,7 +187,44 @@ private:
   std::optional<error> wrong_;
 };
 
+// Octal escapes for what is no printable ASCII: parse_pbtxt reads bytes, not characters.
+std::string quoted_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if (c >= 0x20 && c < 0x7f)
+      out += c;
+    else
+      out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+  }
+  return out + '"';
+}
+
+void write_message(std::string& out, const ordered_json& message) {
+  for (const auto& [name, values] : message.items()) {
+    for (const auto& value : values) {
+      out += name;
+      if (value.is_object()) {
+        out += " { ";
+        write_message(out, value);
+        out += "}";
+      } else {
+        out += ": " + (value.is_string() ? quoted_text(value.get_ref<const std::string&>())
+                                         : value.dump());
+      }
+      out += ' ';
+    }
+  }
+}
+
 } // namespace
+
+std::string pbtxt_text(const ordered_json& message) {
+  std::string out;
+  write_message(out, message);
+  return out;
+}
 
 result<nlohmann::ordered_json> parse_pbtxt(std::string_view text) {
   return parser(text).whole();

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace baton::cluster {
@@ -14,5 +15,9 @@ namespace baton::cluster {
 // are not known. Values are strings, numbers, booleans, enumerators as strings, and messages as
 // objects. Errors: bad_config, with the line.
 result<nlohmann::ordered_json> parse_pbtxt(std::string_view text);
+
+// The inverse, for a result of parse_pbtxt. Enumerators become strings, which parse_pbtxt does not
+// distinguish.
+std::string pbtxt_text(const nlohmann::ordered_json& message);
 
 } // namespace baton::cluster

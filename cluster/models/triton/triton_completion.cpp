@@ -4,6 +4,7 @@
 #include "cluster/formats/pbtxt_fields.hpp"
 #include "cluster/models/triton/onnx_file.hpp"
 #include "cluster/models/triton/saved_model_file.hpp"
+#include "cluster/models/triton/triton_auto_complete.hpp"
 #include "cluster/models/triton/triton_directory.hpp"
 #include "gateway/request/datatype.hpp"
 
@@ -130,6 +131,27 @@ result<void> complete_tensors(triton_model& model, pbtxt_fields& config, const f
   return {};
 }
 
+// The hook may change what config.pbtxt has of a field, such as an input without dims.
+result<void> complete_by_hook(triton_model& model, const fs::path& file) {
+  const auto answer = ask_auto_complete(file, model.digest);
+  if (!answer)
+    return answer.error();
+  if (!answer->unanswered.empty())
+    model.notes.push_back(fmt::format(
+        "ITS auto_complete_config WAS NOT ASKED ({}): config.pbtxt alone sets tensors and batches",
+        answer->unanswered));
+  const auto added = parse_pbtxt(answer->fields);
+  if (!added)
+    return fail(errc::bad_config, "auto_complete_config of model.py: {}", added.error().message);
+  auto all = parse_pbtxt(model.config);
+  if (!all || added->empty())
+    return {}; // the translation reports the error
+  for (const auto& [field, values] : added->items())
+    (*all)[field] = values;
+  model.config = pbtxt_text(*all);
+  return {};
+}
+
 } // namespace
 
 bool is_completable(const fs::path& directory) {
@@ -177,6 +199,8 @@ result<void> complete(triton_model& model, const fs::path& directory) {
   if (backend == "onnxruntime" || (backend.empty() && platform == "onnxruntime_onnx"))
     return complete_tensors(model, config, directory, "model.onnx",
                             [](const fs::path& at) { return read_onnx_signature(at); });
+  if (backend == "python")
+    return complete_by_hook(model, directory / (file.empty() ? "model.py" : file));
   return {};
 }
 

@@ -169,8 +169,11 @@ repository_directory read_one(const fs::path& root, const fs::directory_entry& e
   }
   const auto chosen = chosen_versions(out.model.config, out.model.versions, out.name);
   if (chosen) // on failure scan_repository reports the error
-    for (const auto version : *chosen)
-      out.chosen.emplace(version, read_version(out.model, version));
+    for (const auto version : *chosen) {
+      auto alone = out.model;
+      alone.digest = out.digests[version];
+      out.chosen.emplace(version, read_version(std::move(alone), version));
+    }
   return out;
 }
 

@@ -192,6 +192,8 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
       of.completed_batch > 0 ? fmt::format(", \"--max-batch-size\", \"{}\"", of.completed_batch)
                              : std::string(),
       instances.count, instances.toml, batching->toml + tensors->toml + *config_line);
+  for (const auto& one : of.notes)
+    note(of, one);
   for (const auto& one : instances.notes)
     note(of, one);
   for (const auto& one : batching->notes)

@@ -23,6 +23,9 @@ struct triton_model {
   std::string engine{};                // model.json of that version; empty: none
   int completed_batch = 0; // max_batch_size if config.pbtxt has none (triton_completion.hpp)
   std::uint32_t gpus = 0;  // of this machine
+  // Identifies the content of config.pbtxt and of the version's files. 0: not known.
+  std::uint64_t digest = 0;
+  std::vector<std::string> notes{}; // about its completion
 };
 
 // `model` and `name`: path and name of an LLM to serve beside the workers; empty if there is none

@@ -34,6 +34,27 @@ def beside(model: Path, named: Optional[str] = None) -> Optional[Dict[str, Any]]
     return None
 
 
+def text(config: Dict[str, Any]) -> str:
+    """The same in one line. Enumerators are quoted as strings, which readers without a schema take as equal."""
+    return " ".join(_field(name, value) for name, value in config.items())
+
+
+def _field(name: str, value: Any) -> str:
+    if name in _MAPS and isinstance(value, dict):
+        return " ".join(f"{name} {{ {_field('key', key)} {_field('value', one)} }}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_field(name, one) for one in value)
+    if isinstance(value, dict):
+        return f"{name} {{ {text(value)} }}"
+    if isinstance(value, bool):
+        return f"{name}: {'true' if value else 'false'}"
+    return f"{name}: {value}" if isinstance(value, (int, float)) else f"{name}: {_quoted(str(value))}"
+
+
+def _quoted(value: str) -> str:
+    return '"' + "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else " " for c in value) + '"'
+
+
 class _Parser:
     def __init__(self, text: str):
         self._tokens = list(_tokens(text))

@@ -387,6 +387,25 @@ def _note_what_is_unused(config: Dict[str, Any], model: Any) -> None:
         _log.warning("is_ready of the model is not asked: it is ready once `initialize` has returned")
 
 
+def module_of(file: Path) -> ModuleType:
+    """The module of a model.py, which finds this one as triton_python_backend_utils."""
+    here: ModuleType = sys.modules[__name__]
+    sys.modules["triton_python_backend_utils"] = here
+    sys.path.append(str(file.parent.parent))  # the model's directory, as in Triton
+    return load_module(str(file), file.parent.name if file.parent.name.isdecimal() else "model_version")
+
+
+def completed(model: Any, config: Dict[str, Any]) -> Dict[str, Any]:
+    """The config with what the model's auto_complete_config adds, if it has one. Raises ValueError, and what the model raises."""
+    complete = getattr(model, "auto_complete_config", None)
+    if complete is None:
+        return config
+    made = complete(ModelConfig(config))
+    if not isinstance(made, ModelConfig):
+        raise ValueError("auto_complete_config returns the model config that it was given")
+    return made.as_dict()
+
+
 def make(context: Context) -> Handler:
     parser = argparse.ArgumentParser(prog="baton_worker.triton")
     parser.add_argument("model")
@@ -395,19 +414,11 @@ def make(context: Context) -> Handler:
         options = parser.parse_args(list(context.options))
     except SystemExit as wrong:
         raise ValueError("the options of baton_worker.triton") from wrong
-    here: ModuleType = sys.modules[__name__]
-    sys.modules["triton_python_backend_utils"] = here
     file = Path(options.model).resolve()
-    sys.path.append(str(file.parent.parent))  # the model's directory, as in Triton
-    module = load_module(str(file), file.parent.name if file.parent.name.isdecimal() else "model_version")
+    module = module_of(file)
     config = whole({"name": context.model, **(pbtxt.beside(file, options.config) or {})})
     _note_what_is_unused(config, module.TritonPythonModel)
-    complete = getattr(module.TritonPythonModel, "auto_complete_config", None)
-    if complete is not None:
-        completed = complete(ModelConfig(config))
-        if not isinstance(completed, ModelConfig):
-            raise ValueError("auto_complete_config returns the model config that it was given")
-        config = completed.as_dict()
+    config = completed(module.TritonPythonModel, config)
     return TritonHandler(module.TritonPythonModel(), config, file.parent)
 
 
