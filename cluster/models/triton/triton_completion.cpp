@@ -6,13 +6,13 @@
 #include "cluster/models/triton/saved_model_file.hpp"
 #include "cluster/models/triton/triton_auto_complete.hpp"
 #include "cluster/models/triton/triton_directory.hpp"
+#include "gateway/api/kserve/triton_platforms.hpp"
 #include "gateway/request/datatype.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace baton::cluster {
@@ -20,30 +20,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct model_file {
-  std::string_view name;
-  std::string_view backend;
-  std::string_view platform{}; // of a backend that has several
-  bool is_directory = false;
-};
-constexpr std::array files{
-    model_file{"model.savedmodel", "tensorflow", "tensorflow_savedmodel", true},
-    model_file{"model.graphdef", "tensorflow", "tensorflow_graphdef"},
-    model_file{"model.onnx", "onnxruntime"}, model_file{"model.py", "python"},
-    model_file{"model.pt", "pytorch"}};
+using gateway::triton_platform;
+using gateway::triton_platforms;
 
 // `backend`: restricts the search unless it is empty. Null: no file matches.
-const model_file* kind_of(const fs::path& version, const std::string& named,
-                          std::string_view backend = {}) {
-  for (const auto& f : files) {
+const triton_platform* kind_of(const fs::path& version, const std::string& named,
+                               std::string_view backend = {}) {
+  for (const auto& f : triton_platforms) {
     std::error_code ec;
-    const auto file = named.empty() ? std::string(f.name) : named;
-    if ((backend.empty() || backend == f.backend) &&
-        fs::path(file).extension() == fs::path(f.name).extension() &&
+    const auto file = named.empty() ? std::string(f.file) : named;
+    if (f.is_found_by_file && (backend.empty() || backend == f.backend) &&
+        fs::path(file).extension() == fs::path(f.file).extension() &&
         fs::exists(version / file, ec) && fs::is_directory(version / file, ec) == f.is_directory)
       return &f;
   }
   return nullptr;
+}
+
+// Whether the backend alone leaves open which file it serves.
+bool has_several_kinds(std::string_view backend) {
+  return std::count_if(triton_platforms.begin(), triton_platforms.end(), [&](const auto& f) {
+           return f.is_found_by_file && f.backend == backend;
+         }) > 1;
 }
 
 std::string text_of(std::string_view text) {
@@ -154,6 +152,10 @@ result<void> complete_by_hook(triton_model& model, const fs::path& file) {
 
 } // namespace
 
+bool stays_below(const fs::path& file) {
+  return !file.is_absolute() && std::find(file.begin(), file.end(), "..") == file.end();
+}
+
 bool is_completable(const fs::path& directory) {
   std::error_code ec;
   for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec))
@@ -175,19 +177,19 @@ result<void> complete(triton_model& model, const fs::path& directory) {
     return {};
   if (!model.config.empty() && !model.config.ends_with('\n'))
     model.config += '\n';
-  const bool has_kind = !platform.empty() || (!backend.empty() && backend != "tensorflow");
+  const bool has_kind = !platform.empty() || (!backend.empty() && !has_several_kinds(backend));
   if (const auto* kind = has_kind ? nullptr : kind_of(directory, file, backend)) {
-    if (is_missing && (kind->backend == "pytorch" || kind->platform == "tensorflow_graphdef"))
+    if (is_missing && kind->needs_config)
       return fail(errc::bad_config,
                   "it has no config.pbtxt, and none can be made of a {} file, which does not name "
                   "its inputs and outputs: write one",
                   kind->backend == "pytorch" ? "TorchScript" : "GraphDef");
     if (backend.empty())
       model.config += fmt::format("backend: \"{}\"\n", kind->backend);
-    if (!kind->platform.empty())
-      model.config += fmt::format("platform: \"{}\"\n", kind->platform);
+    if (has_several_kinds(kind->backend))
+      model.config += fmt::format("platform: \"{}\"\n", kind->name);
     backend = kind->backend;
-    platform = kind->platform;
+    platform = kind->name;
   } else if (is_missing) {
     return fail(errc::bad_config, "it has no config.pbtxt, and no model.onnx, model.savedmodel or "
                                   "model.py of which one could be made");
@@ -199,7 +201,7 @@ result<void> complete(triton_model& model, const fs::path& directory) {
   if (backend == "onnxruntime" || (backend.empty() && platform == "onnxruntime_onnx"))
     return complete_tensors(model, config, directory, "model.onnx",
                             [](const fs::path& at) { return read_onnx_signature(at); });
-  if (backend == "python")
+  if (backend == "python" && stays_below(file)) // else the translation reports the error
     return complete_by_hook(model, directory / (file.empty() ? "model.py" : file));
   return {};
 }

@@ -14,6 +14,9 @@ namespace baton::cluster {
 // default-max-batch-size.
 inline constexpr int completed_batch_size = 4;
 
+// Whether default_model_filename is in the version's directory or below it.
+bool stays_below(const std::filesystem::path& file);
+
 // Whether a configuration can be made for a directory that has no config.pbtxt.
 bool is_completable(const std::filesystem::path& directory);
 

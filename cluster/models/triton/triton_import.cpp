@@ -6,9 +6,11 @@
 #include "cluster/formats/pbtxt_fields.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/models/triton/triton_batching.hpp"
+#include "cluster/models/triton/triton_completion.hpp"
 #include "cluster/models/triton/triton_instances.hpp"
 #include "cluster/models/triton/triton_left_out.hpp"
 #include "cluster/models/triton/triton_tensors.hpp"
+#include "gateway/api/kserve/triton_platforms.hpp"
 #include "schema/limits.hpp"
 
 #include <fmt/format.h>
@@ -30,33 +32,6 @@ std::string name_of(const triton_model& of) {
 
 using fields = pbtxt_fields;
 
-// A backend that serves a kind of model file in a Python process.
-struct model_platform {
-  std::string_view backend;
-  std::string_view name; // used by older repositories; empty: none
-  std::string_view module;
-  std::string_view file; // in the directory of the served version
-  bool reads_optimization = false;
-  bool reads_operations = false;
-};
-constexpr model_platform platforms[] = {
-    {"python", "", "baton_worker.triton", "model.py"},
-    {"onnxruntime", "onnxruntime_onnx", "baton_worker.onnx", "model.onnx", true},
-    {"tensorflow", "tensorflow_savedmodel", "baton_worker.tensorflow", "model.savedmodel", true,
-     true},
-    {"tensorflow", "tensorflow_graphdef", "baton_worker.tensorflow", "model.graphdef", true, true},
-    {"pytorch", "torch_aoti", "baton_worker.torchscript", "model.pt2"},
-    {"pytorch", "pytorch_libtorch", "baton_worker.torchscript", "model.pt"},
-};
-
-const model_platform* platform_of(std::string_view backend, std::string_view name) {
-  for (const auto& p : platforms)
-    if (name.empty() ? p.backend == backend && p.name != "torch_aoti"
-                     : p.name == name && (backend.empty() || backend == p.backend))
-      return &p;
-  return nullptr;
-}
-
 class translation {
 public:
   // `unserved`: prefix of the note for a model that cannot be served.
@@ -70,7 +45,7 @@ public:
 
 private:
   std::optional<error> take_worker(const triton_model& of, fields& config,
-                                   const model_platform& by);
+                                   const gateway::triton_platform& by);
   std::optional<error> take_vllm(const triton_model& of, fields& config);
   void note(const triton_model& of, std::string_view text) {
     out_.notes.push_back(fmt::format("{}: {}", name_of(of), text));
@@ -80,7 +55,7 @@ private:
   }
   std::int64_t count_instances(const triton_model& of, fields& config);
   result<std::string> triton_config_line(const triton_model& of, const fields& config);
-  void note_rest(const triton_model& of, const fields& config, const model_platform& by);
+  void note_rest(const triton_model& of, const fields& config, const gateway::triton_platform& by);
   void note_unknown(const triton_model& of, const given_config& given);
 
   const std::string& model_;
@@ -93,6 +68,7 @@ private:
     std::string name, tables;
   };
   std::vector<language_model> llms_;
+  std::vector<std::string> server_notes_; // about listeners, once for all LLMs
   imported_config out_;
 };
 
@@ -107,7 +83,7 @@ std::optional<error> translation::take(const triton_model& of) {
     return config.wrong();
   if (backend == "vllm")
     return take_vllm(of, config);
-  if (const auto* by = platform_of(backend, platform)) {
+  if (const auto* by = gateway::find_triton_platform(backend, platform)) {
     if (backend != "pytorch" || !config.find("runtime"))
       return take_worker(of, config, *by);
   }
@@ -150,13 +126,8 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
   return std::max<std::int64_t>(count, 1);
 }
 
-// Whether the file is in the version's directory or below it.
-bool stays_below(const std::filesystem::path& file) {
-  return !file.is_absolute() && std::find(file.begin(), file.end(), "..") == file.end();
-}
-
 std::optional<error> translation::take_worker(const triton_model& of, fields& config,
-                                              const model_platform& by) {
+                                              const gateway::triton_platform& by) {
   const auto name = name_of(of);
   if (!is_name(name))
     return fail(errc::bad_config, "'{}': a name of 1 to 64 of [A-Za-z0-9._-] is needed", name);
@@ -242,7 +213,7 @@ result<std::string> translation::triton_config_line(const triton_model& of, cons
 }
 
 void translation::note_rest(const triton_model& of, const fields& config,
-                            const model_platform& by) {
+                            const gateway::triton_platform& by) {
   std::vector<std::string_view> read;
   if (by.reads_optimization)
     read.push_back("optimization");
@@ -305,7 +276,10 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
   if (!made)
     return fail(errc::bad_config, "{}/model.json: {}", name_of(of), made.error().message);
   for (const auto& one : made->notes)
-    note(of, one);
+    if (!one.starts_with("gateway.")) // those are of the server
+      note(of, one);
+    else if (llms_.empty())
+      server_notes_.push_back(one);
   llms_.push_back({name_of(of), std::move(made->toml)});
   return std::nullopt;
 }
@@ -354,6 +328,7 @@ result<imported_config> translation::write() {
     tables =
         fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model_));
   }
+  out_.notes.insert(out_.notes.end(), server_notes_.begin(), server_notes_.end());
   out_.toml = "# Made of a model repository of Triton by `cluster import`.\n";
   for (const auto& line : out_.notes)
     out_.toml += toml_comment(line);

@@ -1,6 +1,7 @@
 #include "gateway/api/kserve/kserve_config.hpp"
 
 #include "gateway/api/kserve/kserve_config_fields.hpp"
+#include "gateway/api/kserve/triton_platforms.hpp"
 
 #include <fmt/format.h>
 
@@ -78,36 +79,18 @@ void add_given(ordered& tensors, const ordered& given) {
   }
 }
 
-struct model_kind {
-  std::string_view platform, backend, file;
-  bool has_default_platform = false; // the default of its backend
-};
-constexpr model_kind kinds[] = {
-    {"tensorflow_savedmodel", "tensorflow", "model.savedmodel"},
-    {"tensorflow_graphdef", "tensorflow", "model.graphdef"},
-    {"onnxruntime_onnx", "onnxruntime", "model.onnx", true},
-    {"pytorch_libtorch", "pytorch", "model.pt", true},
-    {"torch_aoti", "pytorch", "model.pt2"},
-    {"", "python", "model.py", true},
-};
-
 void complete_kind(ordered& config) {
-  const auto platform = config.value("platform", std::string());
   const auto backend = config.value("backend", std::string());
-  for (const auto& kind : kinds) {
-    const bool is_it = platform.empty() ? kind.has_default_platform && backend == kind.backend
-                                        : platform == kind.platform;
-    if (!is_it) {
-      continue;
-    }
-    config["platform"] = kind.platform;
-    if (backend.empty()) {
-      config["backend"] = kind.backend;
-    }
-    if (config.value("default_model_filename", std::string()).empty()) {
-      config["default_model_filename"] = kind.file;
-    }
+  const auto* kind = find_triton_platform(backend, config.value("platform", std::string()));
+  if (!kind) {
     return;
+  }
+  config["platform"] = kind->name;
+  if (backend.empty()) {
+    config["backend"] = kind->backend;
+  }
+  if (config.value("default_model_filename", std::string()).empty()) {
+    config["default_model_filename"] = kind->file;
   }
 }
 

@@ -117,6 +117,14 @@ TEST_CASE("a model whose hook fails is refused, and one that cannot be asked is 
   }
 }
 
+TEST_CASE("a model outside of its version's directory is not asked") {
+  const hooked_model of(whole_answer);
+  of.write("repository/m/config.pbtxt",
+           "backend: \"python\" default_model_filename: \"../1/model.py\"");
+  CHECK(of.scan().refusal.find("leads out of the version's directory") != std::string::npos);
+  CHECK(of.times_asked() == 0);
+}
+
 TEST_CASE("config.pbtxt is written as it was read") {
   const auto read = parse_pbtxt("a: 1 a: [2, -3] b { c: \"x\\\"\\\\\\n\\303\\251\" } b { } d: true "
                                 "e: KIND_CPU f: 1.5");

@@ -44,6 +44,29 @@ TEST_CASE("models of handlers need no LLM") {
   CHECK(made.config.workers.size() == 1);
 }
 
+TEST_CASE(
+    "notes about the server's listeners stand once, and not for a repository that is served") {
+  const auto vllm = [](const char* name) {
+    return triton_model{std::string("repo/") + name,
+                        "backend: \"vllm\"",
+                        {1},
+                        R"({"model": "m.gguf", "colour": 1})"};
+  };
+  const std::vector<triton_model> both{vllm("a"), vllm("b")};
+  const auto count_of = [](const std::vector<std::string>& notes, std::string_view what) {
+    return std::count_if(notes.begin(), notes.end(), [&](const std::string& note) {
+      return note.find(what) != std::string::npos;
+    });
+  };
+  const auto made = import_of_models(both, "");
+  CHECK(count_of(made.notes, "gateway.http is only for this machine") == 1);
+  CHECK(count_of(made.notes, "--colour IS NOT KNOWN") == 2);
+  const auto served = import_triton_llms(both);
+  REQUIRE(served);
+  CHECK(count_of(served->notes, "gateway.") == 0);
+  CHECK(count_of(served->notes, "--colour IS NOT KNOWN") == 2);
+}
+
 TEST_CASE("protobuf's text is parsed without a schema") {
   const auto read = parse_pbtxt(R"(
 # of a model

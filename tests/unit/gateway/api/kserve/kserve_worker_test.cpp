@@ -4,6 +4,7 @@
 #include "gateway/api/kserve/kserve_routes.hpp"
 #include "gateway/api/kserve/kserve_worker_model.hpp"
 #include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/kserve/triton_platforms.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -455,10 +456,25 @@ TEST_CASE("metadata have the platform, or the backend if it has none") {
         std::pair(R"({"backend":"python"})", "python"),
         std::pair(R"({"platform":"torch_aoti"})", "torch_aoti"),
         std::pair(R"({"backend":"pytorch"})", "pytorch_libtorch"),
+        std::pair(R"({"backend":"tensorflow"})", "tensorflow_savedmodel"),
         std::pair(R"({"platform":"tensorflow_savedmodel"})", "tensorflow_savedmodel")}) {
     facts.config = config;
     CHECK(reported_platform(facts) == platform);
   }
+}
+
+TEST_CASE("a platform is found by its backend, its name or both") {
+  for (const auto& p : triton_platforms) {
+    if (!p.name.empty()) {
+      CHECK(find_triton_platform("", p.name) == &p);
+      CHECK(find_triton_platform(p.backend, p.name) == &p);
+      CHECK(find_triton_platform("other", p.name) == nullptr);
+    }
+    CHECK(find_triton_platform(p.backend, "")->backend == p.backend);
+  }
+  CHECK(find_triton_platform("pytorch", "")->file == "model.pt");
+  CHECK(find_triton_platform("", "") == nullptr);
+  CHECK(find_triton_platform("tensorrt", "tensorrt_plan") == nullptr);
 }
 
 TEST_CASE("a call with a worker model's name goes to a worker, in its format") {
