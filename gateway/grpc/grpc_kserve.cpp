@@ -249,12 +249,6 @@ std::string flag_text(std::string_view name, bool value) {
   return fmt::format(R"({{"{}":{}}})", name, value);
 }
 
-error no_parameters(const json& all) {
-  const auto name = shown_name(all.begin().key());
-  return fail_param(errc::unsupported_parameter, name,
-                    "'{}' is not supported by this server: use nodes.toml", name);
-}
-
 result<std::string> answer_worker(const grpc_method& method, const json& received,
                                   const worker_view& of, const std::string& version,
                                   const gateway_state& facts) {
@@ -275,8 +269,8 @@ result<std::string> answer_worker(const grpc_method& method, const json& receive
     return refusal_to_unload(of.name);
   }
   ENSURE(method.name == "RepositoryModelLoad", "the method {} has no answer", method.name);
-  if (const auto given = received.find("parameters"); given != received.end() && !given->empty()) {
-    return no_parameters(*given);
+  if (auto ok = check_load_parameters(received.value("parameters", json::object())); !ok) {
+    return ok.error();
   }
   if (auto ok = check_worker_loaded(of, *now); !ok) {
     return ok.error();
@@ -368,8 +362,8 @@ result<std::string> answer_kserve(const grpc_method& method, const std::string& 
     return refusal_to_unload(name);
   }
   ENSURE(method.name == "RepositoryModelLoad", "the method {} has no answer", method.name);
-  if (const auto given = received.find("parameters"); given != received.end() && !given->empty()) {
-    return no_parameters(*given);
+  if (auto ok = check_load_parameters(received.value("parameters", json::object())); !ok) {
+    return ok.error();
   }
   if (auto ok = check_loaded(*now, *model); !ok) {
     return ok.error();

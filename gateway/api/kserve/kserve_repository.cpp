@@ -32,21 +32,37 @@ bool is_flag(const json& value) {
 }
 
 // `unload_dependents` concerns parts of ensembles, which this server does not have.
-result<void> check_parameters(const json& all, bool is_unload) {
+result<void> check_unload_parameters(const json& all) {
   for (const auto& [name, value] : all.items()) {
     const auto shown = name.substr(0, name_bytes_shown);
-    if (!is_unload || name != "unload_dependents")
+    if (name != "unload_dependents")
       return fail_param(errc::unsupported_parameter, shown,
-                        "the parameter '{}' is not supported by this server: what is served is in "
-                        "the model's directory",
-                        shown);
+                        "the parameter '{}' is not supported by this server", shown);
     if (!is_flag(value))
       return fail_param(errc::invalid_value, name, "'{}' must be true or false", name);
   }
   return {};
 }
 
+// Why no client sets this parameter of a load.
+std::string_view why_refused(std::string_view parameter) {
+  if (parameter == "config")
+    return ": a model's config.pbtxt, or nodes.toml, configures it; change the file and load again";
+  if (parameter.starts_with("file:"))
+    return ": a model's files run code here, so they come from the operator's directory alone";
+  return "";
+}
+
 } // namespace
+
+result<void> check_load_parameters(const json& all) {
+  if (all.empty())
+    return {};
+  const auto shown = all.begin().key().substr(0, name_bytes_shown);
+  return fail_param(errc::unsupported_parameter, shown,
+                    "the parameter '{}' is not supported by this server{}", shown,
+                    why_refused(shown));
+}
 
 void add_repository(std::vector<kserve_standing>& all, const served_models& served,
                     const snapshot& now) {
@@ -75,7 +91,7 @@ std::optional<result<change_model>> plan_model_change(const gateway_state& facts
                 verb, shown, control == model_control::poll ? " if polling is enabled" : "");
   if (model.size() > limits::name_bytes_max)
     return fail(errc::model_not_found, "failed to {} '{}': there is no such model", verb, shown);
-  if (auto ok = check_parameters(parameters.is_null() ? json::object() : parameters, is_unload);
+  if (auto ok = is_unload ? check_unload_parameters(parameters) : check_load_parameters(parameters);
       !ok)
     return ok.error();
   change_model order;

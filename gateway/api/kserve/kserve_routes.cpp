@@ -230,9 +230,8 @@ api_call repository_index(const http_call& call, gateway_state& facts) {
             : kserve_failure(ok.error());
 }
 
-// Nothing: the model is not in a model repository.
-std::optional<api_call> change_repository(const http_call& call, const gateway_state& facts,
-                                          const std::string& model, bool is_unload) {
+// The parameters of a load or unload: an object, or null.
+result<json> repository_parameters(const http_call& call, const gateway_state& facts) {
   json parameters;
   const auto ok = read_members(call, facts, [&](field_reader& fields) {
     if (const auto* given = fields.find("parameters"); given && !given->is_object()) {
@@ -241,9 +240,12 @@ std::optional<api_call> change_repository(const http_call& call, const gateway_s
       parameters = *given;
     }
   });
-  if (!ok) {
-    return kserve_failure(ok.error());
-  }
+  return ok ? result<json>(std::move(parameters)) : ok.error();
+}
+
+// Nothing: the model is not in a model repository.
+std::optional<api_call> change_repository(const gateway_state& facts, const std::string& model,
+                                          bool is_unload, const json& parameters) {
   auto change = plan_model_change(facts, model, is_unload, parameters);
   if (!change) {
     return std::nullopt;
@@ -258,34 +260,37 @@ std::optional<api_call> change_repository(const http_call& call, const gateway_s
   });
 }
 
-// A model of nodes.toml is loaded, or not yet: its parameters cannot change.
-http_reply load_reply(const http_call& call, const gateway_state& facts,
-                      const result<void>& loaded) {
-  static constexpr unsupported_field unsupported[] = {{"config", "", "nodes.toml"}};
-  const auto ok = read_members(call, facts, [&](field_reader& fields) {
-    fields.object(
-        "parameters", [](field_reader&) {}, unsupported);
-  });
-  return !ok      ? kserve_failure(ok.error())
-         : loaded ? json_reply("{}")
-                  : kserve_failure(loaded.error());
+// A model of nodes.toml is loaded, or not yet.
+http_reply load_reply(const result<void>& loaded) {
+  return loaded ? json_reply("{}") : kserve_failure(loaded.error());
 }
 
 api_call load_model(const http_call& call, gateway_state& facts) {
   const auto where = model_path_of(call);
-  if (auto change = change_repository(call, facts, where.model, /*is_unload=*/false)) {
+  const auto parameters = repository_parameters(call, facts);
+  if (!parameters) {
+    return kserve_failure(parameters.error());
+  }
+  if (auto change = change_repository(facts, where.model, /*is_unload=*/false, *parameters)) {
     return *std::move(change);
+  }
+  if (auto ok = check_load_parameters(*parameters); !ok) {
+    return kserve_failure(ok.error());
   }
   const auto now = facts.look();
   return with_model(
       where, facts,
-      [&](const worker_view& of) { return load_reply(call, facts, check_worker_loaded(of, *now)); },
-      [&](const std::string& name) { return load_reply(call, facts, check_loaded(*now, name)); });
+      [&](const worker_view& of) { return load_reply(check_worker_loaded(of, *now)); },
+      [&](const std::string& name) { return load_reply(check_loaded(*now, name)); });
 }
 
 api_call unload_model(const http_call& call, gateway_state& facts) {
   const auto where = model_path_of(call);
-  if (auto change = change_repository(call, facts, where.model, /*is_unload=*/true)) {
+  const auto parameters = repository_parameters(call, facts);
+  if (!parameters) {
+    return kserve_failure(parameters.error());
+  }
+  if (auto change = change_repository(facts, where.model, /*is_unload=*/true, *parameters)) {
     return *std::move(change);
   }
   return with_model(

@@ -1,6 +1,7 @@
 // Loads, unloads and the index of a model repository: operations for the root, and those refused
 // before. No sockets, no actors.
 #include "gateway/api/kserve/kserve_repository.hpp"
+#include "gateway/grpc/grpc_api.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/workers/repository_client.hpp"
 
@@ -86,6 +87,8 @@ TEST_CASE("unsupported load parameters are refused by name") {
   CHECK(of("load", R"({"parameters": {"config": "{}"}})").find("'config'") != std::string::npos);
   CHECK(of("load", R"({"parameters": {"file:1/model.py": "eA=="}})").find("'file:1/model.py'") !=
         std::string::npos);
+  CHECK(of("load", R"({"parameters": {"config": "{}"}})").find("config.pbtxt") !=
+        std::string::npos);
   CHECK(of("load", R"({"parameters": {"unload_dependents": true}})").find("'unload_dependents'") !=
         std::string::npos);
   CHECK(of("unload", R"({"parameters": {"unload_dependents": 1}})").find("'unload_dependents'") !=
@@ -93,6 +96,29 @@ TEST_CASE("unsupported load parameters are refused by name") {
   CHECK(of("load", R"({"parameters": 7})").find("'parameters'") != std::string::npos);
   CHECK(of("load", R"({"more": 7})").find("'more'") != std::string::npos);
   CHECK_FALSE(of("load", "{").empty());
+}
+
+TEST_CASE("load parameters are refused alike for models of nodes.toml and over gRPC") {
+  const kserve_repository_world w(model_control::clients);
+  const auto& method = *find_grpc_method(
+      grpc_service::kserve, fmt::format("/{}/RepositoryModelLoad", name_of(grpc_service::kserve)));
+  for (const auto* parameter : {"config", "file:1/model.onnx", "other"}) {
+    const auto parameters = fmt::format(R"({{"{}": {{"string_param": "x"}}}})", parameter);
+    const auto named = fmt::format("the parameter '{}' is not supported", parameter);
+    for (const auto* name : {"smol", "fixed", "m"}) {
+      CAPTURE(name);
+      const auto body = fmt::format(R"({{"parameters": {}}})", parameters);
+      const auto over_http = repository_refusal(w.change("load", name, body), 400);
+      CHECK(over_http.starts_with(named));
+      const auto asked =
+          fmt::format(R"({{"model_name": "{}", "parameters": {}}})", name, parameters);
+      const auto order = plan_repository_change(method, asked, *w.facts);
+      const auto over_grpc =
+          order ? order->error() : answer_kserve(method, asked, *w.facts).error();
+      CHECK(over_grpc.message == over_http);
+      CHECK(over_grpc.code == errc::unsupported_parameter);
+    }
+  }
 }
 
 TEST_CASE("without explicit control, loads are refused") {
