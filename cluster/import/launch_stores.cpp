@@ -55,7 +55,7 @@ constexpr option triton_options[] = {
     {"--http-thread-count", kind::number, "threads", 1, 64},
     {"--allow-http", kind::without_a_value, "gateway.http is always there"},
     {"--metrics-address", kind::without_a_value, "gateway.admin is on this machine alone"},
-    {"--id", kind::without_a_value, "the server's name is baton"},
+    {"--id", kind::without_a_value, "the server's name is triton, as Triton's is without --id"},
     {"--exit-on-error --strict-readiness --model-load-retry-count", kind::without_a_value,
      "a model that cannot be served is UNAVAILABLE and costs the others nothing"},
     {"--disable-auto-complete-config", kind::without,

@@ -13,6 +13,12 @@ namespace {
 using ordered = nlohmann::ordered_json;
 
 constexpr std::string_view platform = "baton";
+// Triton's --id, an identifier of the server and not of its program, is "triton" unless an operator
+// changes it, and clients of Triton check it (simple_http_health_metadata.py). The program is
+// named by `version`, by the platform and the backend of a model, and by `extensions`, which list
+// only what works here.
+constexpr std::string_view server_id = "triton";
+
 ordered shape_of(const tensor_row& row) {
   return ordered::array({row.is_list ? -1 : 1});
 }
@@ -57,7 +63,7 @@ kserve_standing standing_of_model(const snapshot& now, const std::string& name) 
 } // namespace
 
 std::string kserve_server_body(std::string_view build) {
-  return json_text({{"name", platform},
+  return json_text({{"name", server_id},
                     {"version", build},
                     {"extensions",
                      {"binary_tensor_data", "generate", "model_configuration", "model_repository",

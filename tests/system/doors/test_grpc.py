@@ -99,7 +99,7 @@ def test_what_the_client_asks_of_server_and_model(client):
     with pytest.raises(InferenceServerException, match="not found"):
         client.is_model_ready("nope")
     server = client.get_server_metadata()
-    assert server.name == "baton" and server.version == "baton-test" and "statistics" in server.extensions
+    assert server.name == "triton" and server.version == "baton-test" and "statistics" in server.extensions
     model = client.get_model_metadata("fake", as_json=True)
     assert model["versions"] == ["1"] and {"name": "text_input", "datatype": "BYTES", "shape": ["1"]} in model["inputs"]
     config = client.get_model_config("fake").config

@@ -53,11 +53,21 @@ def texts_of(events):
     return [e["text_output"] for e in events[:-1]] + [t for e in events[-1:] if (t := e["text_output"])]
 
 
+def test_the_health_and_metadata_example_of_the_client(client):
+    """The checks of Triton's simple_http_health_metadata.py, in its order."""
+    assert client.is_server_live(query_params={"test_1": 1, "test_2": 2})
+    assert client.is_server_ready() and client.is_model_ready("fake")
+    assert client.get_server_metadata()["name"] == "triton"
+    assert client.get_model_metadata("fake", query_params={"test_1": 1, "test_2": 2})["name"] == "fake"
+    with pytest.raises(InferenceServerException, match="Request for unknown model"):
+        client.get_model_metadata("wrong_model_name")
+
+
 def test_what_the_client_asks_of_server_and_model(client):
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("fake") and client.is_model_ready("fake", "1")
     assert not client.is_model_ready("nope") and not client.is_model_ready("fake", "2")
     server = client.get_server_metadata()
-    assert server["name"] == "baton" and server["version"] == "baton-test" and "binary_tensor_data" in server["extensions"]
+    assert server["name"] == "triton" and server["version"] == "baton-test" and "binary_tensor_data" in server["extensions"]
     model = client.get_model_metadata("fake")
     assert model["versions"] == ["1"] and {"name": "text_input", "datatype": "BYTES", "shape": [1]} in model["inputs"]
     config = client.get_model_config("fake")

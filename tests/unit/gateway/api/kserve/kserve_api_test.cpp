@@ -76,7 +76,7 @@ TEST_CASE("variable parts of a path are single parts that are not empty") {
 
 TEST_CASE("server and model metadata use the protocol's words") {
   const kserve_api_world w;
-  CHECK(json::parse(w.ask("/v2").body)["name"] == "baton");
+  CHECK(json::parse(w.ask("/v2").body)["name"] == "triton");
   CHECK(w.ask("/v2/health/live").status == 200);
   const auto model = json::parse(w.ask("/v2/models/smol").body);
   CHECK(model["versions"] == json::array({"1"}));
