@@ -52,7 +52,7 @@ result<imported_config> import_torchserve_file(const import_options& options) {
   if (!text)
     return text.error();
   if (options.handler.empty())
-    return import_torchserve(*text, options.model, name, *server);
+    return import_torchserve(*text, options.model, name, *server, usable_gpus());
   const torchserve_handler handler{options.handler, options.from,
                                    options.name.empty() ? stem_of(options.handler) : options.name};
   return import_torchserve_handler(*text, handler, options.model, own, *server);
@@ -101,7 +101,10 @@ bool is_repository(const std::string& from) {
 }
 
 result<imported_config> import_any(const import_options& options) {
-  if (is_launch_program(options.from)) {
+  std::error_code ec;
+  const bool is_file = std::filesystem::exists(options.from, ec); // its name may have spaces
+  if (is_launch_program(options.from) &&
+      !(is_file && options.from.find(' ') != std::string::npos)) {
     auto line = read_launch_line(options.args);
     if (!line)
       return line.error();

@@ -17,18 +17,6 @@ namespace baton::cluster {
 namespace fs = std::filesystem;
 namespace {
 
-// NVIDIA devices, if the engine for them is installed.
-std::uint32_t usable_gpus() {
-  if (!plugin::find_library("torch"))
-    return 0;
-  constexpr std::uint32_t gpus_max = 64;
-  std::uint32_t count = 0;
-  std::error_code ec;
-  while (count < gpus_max && fs::exists(fmt::format("/dev/nvidia{}", count), ec))
-    ++count;
-  return count;
-}
-
 // Free space at the closest existing parent of the run directories.
 std::optional<std::uint64_t> free_disk() {
   std::error_code ec;
@@ -169,6 +157,10 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
   for (auto* address : {&properties->inference, &properties->management, &properties->metrics,
                         &properties->grpc_inference, &properties->grpc_management})
     *address = reached_at(line, *address);
+  for (const auto& taken : properties->variables)
+    std::erase_if(read->notes, [&](const std::string& note) {
+      return note.starts_with(fmt::format("the variable {} is left out", taken));
+    });
   properties->notes.insert(properties->notes.begin(), read->notes.begin(), read->notes.end());
   return import_torchserve_server(model, name, *properties);
 }
@@ -240,6 +232,17 @@ result<std::map<std::string, std::string>> variables_beside(const fs::path& dire
 }
 
 } // namespace
+
+std::uint32_t usable_gpus() {
+  if (!plugin::find_library("torch"))
+    return 0;
+  constexpr std::uint32_t gpus_max = 64;
+  std::uint32_t count = 0;
+  std::error_code ec;
+  while (count < gpus_max && fs::exists(fmt::format("/dev/nvidia{}", count), ec))
+    ++count;
+  return count;
+}
 
 result<std::optional<launch_line>> line_of_compose(const std::string& file,
                                                    const std::string& service) {

@@ -6,10 +6,14 @@
 #include "cluster/import/launch_line.hpp"
 #include "schema/result.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace baton::cluster {
+
+// The NVIDIA devices of this machine, if the engine for them is installed.
+std::uint32_t usable_gpus();
 
 // None if `file` is no compose file. `service`: which of several. Errors: io_failed, bad_config.
 result<std::optional<launch_line>> line_of_compose(const std::string& file,

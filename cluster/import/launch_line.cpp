@@ -135,20 +135,30 @@ error none_of_them(args_view args) {
 
 result<launch_line> read_wrapped(args_view args, std::size_t depth);
 
-// `sh -c "pip install x && vllm serve ..."`: the first command in it that starts a server.
-result<launch_line> read_shell(args_view args, std::size_t depth) {
-  const auto command = std::find_if(args.begin(), args.end(), [](const std::string& w) {
-    return w.size() > 1 && w[0] == '-' && w.back() == 'c';
-  });
-  if (command == args.end() || command + 1 == args.end())
-    return none_of_them(args);
-  auto commands = split_shell(*(command + 1));
+// The first command of a line of the shell that starts a server: "pip install x && vllm serve ...".
+result<launch_line> read_text(args_view args, const std::string& text, std::size_t depth) {
+  auto commands = split_shell(text);
   if (!commands)
     return commands.error();
   for (const auto& one : *commands)
     if (auto line = read_wrapped(one, depth + 1))
       return line;
   return none_of_them(args);
+}
+
+// A word with spaces is a whole line: no program has such a name.
+bool is_whole_line(std::string_view arg) {
+  return arg.find_first_of(" \t\n") != arg.npos;
+}
+
+// `sh -c "..."`
+result<launch_line> read_shell(args_view args, std::size_t depth) {
+  const auto command = std::find_if(args.begin(), args.end(), [](const std::string& w) {
+    return w.size() > 1 && w[0] == '-' && w.back() == 'c';
+  });
+  if (command == args.end() || command + 1 == args.end())
+    return none_of_them(args);
+  return read_text(args, *(command + 1), depth);
 }
 
 result<launch_line> read_wrapped(args_view args, std::size_t depth) {
@@ -189,7 +199,13 @@ result<launch_line> read_wrapped(args_view args, std::size_t depth) {
 
 } // namespace
 
-bool is_launch_program(std::string_view arg) noexcept {
+bool is_launch_program(std::string_view arg) {
+  if (is_whole_line(arg)) {
+    const auto commands = split_shell(arg);
+    return commands && std::any_of(commands->begin(), commands->end(), [](const auto& one) {
+             return !one.empty() && !is_whole_line(one[0]) && is_launch_program(one[0]);
+           });
+  }
   return is_python(arg) || is_container_tool(arg) || is_shell(arg) || wrapper_of(arg) ||
          is_assignment(arg) ||
          std::any_of(std::begin(servers), std::end(servers),
@@ -197,7 +213,8 @@ bool is_launch_program(std::string_view arg) noexcept {
 }
 
 result<launch_line> read_launch_line(std::span<const std::string> args) {
-  return read_wrapped(args, 0);
+  return args.size() == 1 && is_whole_line(args[0]) ? read_text(args, args[0], 0)
+                                                    : read_wrapped(args, 0);
 }
 
 std::string launch_line::outside(const std::string& path) const {

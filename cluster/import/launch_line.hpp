@@ -65,11 +65,12 @@ struct launch_line {
   launch_address reached_at(std::string host, std::string port) const;
 };
 
-// Whether a command that begins with this word can be read: "vllm", "docker", "A=b", ...
-bool is_launch_program(std::string_view arg) noexcept;
+// Whether a command that begins with this word can be read: "vllm", "docker", "A=b", ... Also for a
+// word that is a whole line: "A=b vllm serve M".
+bool is_launch_program(std::string_view arg);
 
-// `args`: the whole command, as split by a shell. Errors: bad_config (it starts none of these
-// servers; the message lists the supported ones).
+// `args`: the whole command, as split by a shell, or one word that holds it. Errors: bad_config (it
+// starts none of these servers; the message lists the supported ones).
 result<launch_line> read_launch_line(std::span<const std::string> args);
 
 // Splits a text into commands and words as a shell does, without expansion. Errors: bad_config (a

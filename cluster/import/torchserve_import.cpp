@@ -92,16 +92,32 @@ layout layout_of(yaml_reader& in, imported_config& out) {
   return {devices / ranks, ranks};
 }
 
-// The devices of all workers: each takes the next ones, and wraps around at the end.
-std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, imported_config& out) {
+// The devices of all workers: each takes the next ones, and wraps around at the end. GPUs are taken
+// if this machine has as many as are needed, each once.
+std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, std::uint32_t gpus,
+                                    imported_config& out) {
   const auto type = in.choice("deviceType", {"cpu", "gpu"});
   const auto ids = in.numbers("deviceIds", 4095);
-  if (type == "gpu")
-    out.notes.emplace_back("deviceType gpu: this build has CPU engines; the ids of devices are "
-                           "taken as those of cores");
-  std::vector<std::string> devices;
+  const auto id_of = [&](std::size_t i) {
+    return ids.empty() ? static_cast<std::uint32_t>(i) : ids[i % ids.size()];
+  };
+  const bool has_gpus = type == "gpu" && count <= (ids.empty() ? gpus : ids.size()) &&
+                        std::ranges::all_of(ids, [&](auto id) { return id < gpus; });
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i)
-    devices.push_back(ids.empty() ? "\"cpu\"" : fmt::format("\"cpu:{}\"", ids[i % ids.size()]));
+    names.push_back(has_gpus      ? fmt::format("cuda:{}", id_of(i))
+                    : ids.empty() ? std::string("cpu")
+                                  : fmt::format("cpu:{}", id_of(i)));
+  if (has_gpus)
+    out.notes.push_back(fmt::format("deviceType gpu: it runs on {}", fmt::join(names, ", ")));
+  else if (type == "gpu")
+    out.notes.push_back(fmt::format(
+        "deviceType gpu: IT RUNS ON {}: {} GPUs are needed, and this machine has {} with an engine "
+        "for them (docs/develop/engines.md); nodes.devices names others",
+        fmt::join(names, ", "), count, gpus));
+  std::vector<std::string> devices;
+  for (const auto& one : names)
+    devices.push_back(toml_string(one));
   return devices;
 }
 
@@ -230,7 +246,8 @@ void add_tickets(yaml_reader& in, std::string& toml) {
 }
 
 result<imported_config> translate(yaml_reader& in, const std::string& model,
-                                  const std::string& name, const torchserve_properties& server) {
+                                  const std::string& name, const torchserve_properties& server,
+                                  std::uint32_t gpus) {
   imported_config out;
   out.notes = server.notes;
   const auto parallel = layout_of(in, out);
@@ -239,7 +256,7 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
   if (all_devices > devices_max)
     in.refuse("minWorkers",
               fmt::format("needs {} devices, at most {} are possible", all_devices, devices_max));
-  const auto devices = devices_of(in, std::min<std::size_t>(all_devices, devices_max), out);
+  const auto devices = devices_of(in, std::min<std::size_t>(all_devices, devices_max), gpus, out);
   auto queue = in.number(in.root(), "jobQueueSize", 1u << 20);
   queue = queue ? queue : server.job_queue_size;
   std::string tickets;
@@ -281,13 +298,13 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
 
 result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
                                           const std::string& name,
-                                          const torchserve_properties& asked) {
+                                          const torchserve_properties& asked, std::uint32_t gpus) {
   const auto server = guarded(asked);
   try { // the boundary to yaml-cpp, which throws
     yaml_reader in(YAML::Load(std::string(yaml)));
     if (!in.root().IsMap())
       return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");
-    return translate(in, model, name, server);
+    return translate(in, model, name, server, gpus);
   } catch (const YAML::Exception& e) {
     return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
   }

@@ -58,10 +58,12 @@ def test_each_row_has_a_verdict_and_is_there_once(system):
 
 def test_the_tables_of_config_properties_and_of_the_code_are_the_same():
     code = source("cluster/models/torchserve/torchserve_properties.cpp")
-    known = set(re.findall(r'^\s+\{"(\w+)",', code.split("left_out_properties{", 1)[1].split("\n};", 1)[0], re.M))
-    known |= set(re.findall(r'listener_key\{"(\w+)"', code)) | set(re.findall(r'take_(?:number|path)\(all, "(\w+)"\)', code)) | set(re.findall(r'all\.find\("(\w+)"\)', code))
+    left_out = set(re.findall(r'^\s+\{"(\w+)",', source("cluster/models/torchserve/torchserve_left_out.cpp"), re.M))
+    from_environment = set(re.findall(r'"(\w+)"', code.split("read_keys{", 1)[1].split("};", 1)[0]))
+    known = left_out | set(re.findall(r'listener_key\{"(\w+)"', code)) | set(re.findall(r'take_(?:number|path)\(all, "(\w+)"\)', code)) | set(re.findall(r'all\.find\("(\w+)"\)', code))
     known |= {f"grpc_{service}_{what}" for service in re.findall(r'take_grpc\(all, "(\w+)"', code) for what in ("port", "address")}
     assert len(known) > 70 and keys(rows(section("torchserve", "config.properties"))) == sorted(known)
+    assert from_environment | left_out == known and not from_environment & left_out
 
 
 def test_the_table_of_model_config_and_the_code_are_the_same():

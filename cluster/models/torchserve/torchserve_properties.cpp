@@ -2,6 +2,7 @@
 
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/cpu_launcher.hpp"
+#include "cluster/models/torchserve/torchserve_left_out.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,83 +78,6 @@ constexpr std::array listener_keys{
     listener_key{"management_address", &torchserve_properties::management, 8081, 8444},
     listener_key{"metrics_address", &torchserve_properties::metrics, 8082, 8445}};
 
-// Keys that another setting replaces, or that need no replacement.
-const std::map<std::string, std::string, std::less<>> left_out_properties{
-    {"load_models", "there is no model_store"},
-    {"default_workers_per_model", "there is no model_store"},
-    {"models", "AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml, and of the parameters of "
-               "POST /models and PUT /models/MODEL (batch_size, max_batch_delay, response_timeout, "
-               "min_worker)"},
-    {"number_of_netty_threads", "gateway.threads"},
-    {"max_request_size", "a body has at most 4 MiB"},
-    {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
-    {"disable_token_authorization", "without gateway.api_keys no client needs a key"},
-    {"grpc_inference_address", "grpc_inference_port enables gRPC"},
-    {"grpc_management_address", "grpc_management_port enables gRPC"},
-    {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
-    {"metrics_mode", "metrics are Prometheus'"},
-    {"workflow_store",
-     "THERE ARE NO WORKFLOWS: a worker that asks the others (docs/apis/workers/other-models.md, "
-     "Other models) takes the place of a .war file"},
-    {"allowed_urls", "there is no model_store"},
-    {"install_py_dep_per_model", "there is no model_store"},
-    {"enable_envvars_config", "the environment is not read: settings are those of nodes.toml"},
-    {"blacklist_env_vars", "a handler has the environment of `cluster up`"},
-    {"netty_client_threads", "each worker has a connection of its own"},
-    {"prefer_direct_buffer", "buffers are the server's own"},
-    {"async_logging", "logs are written as they come"},
-    {"vmargs", "no JVM runs"},
-    {"debug", "cluster.log_level sets how much is logged"},
-    {"ipex_enable", "the handler imports what it computes with"},
-    {"ipex_gpu_enable", "the handler imports what it computes with"},
-    {"cpu_launcher_args", "cpu_launcher_enable is not true"},
-    {"default_service_handler", "an archive names its handler"},
-    {"service_envelope", "TS_SERVICE_ENVELOPE in the environment of `cluster up` has the same "
-                         "effect; this file is not read again"},
-    {"enable_grpc_ssl", "gateway.tls_certificate applies to all listeners"},
-    {"initial_distribution_port", "workers are reached over sockets in the run directory"},
-    {"ts_open_inference_protocol", "KServe's API is always there"},
-    {"token_expiration_min", "keys hold until their file changes"},
-    {"ts_header_key_sequence_id", "SEQUENCES ARE NOT KEPT TOGETHER"},
-    {"ts_header_key_sequence_start", "SEQUENCES ARE NOT KEPT TOGETHER"},
-    {"ts_header_key_sequence_end", "SEQUENCES ARE NOT KEPT TOGETHER"},
-    {"use_native_io", "the server's own threads read and write"},
-    {"io_ratio", "the server's own threads read and write"},
-    {"metric_time_interval", "metrics are as they are when they are asked for"},
-    {"version", "the version is this server's"},
-    {"use_env_allowed_urls", "model_store.allowed_urls lists the allowed URLs: TS_ALLOWED_URLS "
-                             "of the environment is not read"},
-    {"python", "the python3 of `cluster up` runs handlers"},
-    {"unregister_model_timeout", "a worker that goes ends what it computes"},
-    {"decode_input_request", "a body is decoded by its Content-Type, unless the environment of "
-                             "`cluster up` has TS_DECODE_INPUT_REQUEST=false"},
-    {"initial_worker_port", "workers are reached over sockets in the run directory"},
-    {"model_server_home", "paths are relative to where `cluster up` runs"},
-    {"limit_max_image_pixels", "the handler's own libraries decode images"},
-    {"disable_system_metrics", "metrics of the machine are the gateway's own"},
-    {"system_metrics_cmd", "metrics of the machine are the gateway's own"},
-    {"metrics_format", "metrics are Prometheus'"},
-    {"metrics_config", "a handler's metrics are those that it adds; one that asks get_metric for "
-                       "others finds them with TS_METRICS_CONFIG=FILE in the environment of "
-                       "`cluster up`"},
-    {"model_metrics_auto_detect", "a handler's metrics are those that it adds"},
-    {"model_snapshot", "no snapshots are written"},
-    {"enable_model_api", "models always come and go by the management API"},
-    {"plugins_path", "no third-party code runs in the server"},
-    {"cpp_log_config", "logs are lines of text in the run directory"},
-    {"keystore_pass", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
-    {"keystore_type", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
-    {"cors_allowed_origin", "PAGES OF OTHER SITES ARE REFUSED"},
-    {"cors_allowed_methods", "PAGES OF OTHER SITES ARE REFUSED"},
-    {"cors_allowed_headers", "PAGES OF OTHER SITES ARE REFUSED"},
-    {"grpc_inference_max_connection_age_ms", "a gRPC connection may stay as long as it is used"},
-    {"grpc_management_max_connection_age_ms", "a gRPC connection may stay as long as it is used"},
-    {"grpc_inference_max_connection_age_grace_ms",
-     "a gRPC connection may stay as long as it is used"},
-    {"grpc_management_max_connection_age_grace_ms",
-     "a gRPC connection may stay as long as it is used"},
-};
-
 error refused(std::string_view key, const std::string& why) {
   return fail_param(errc::bad_config, key, "config.properties: {} {}", key, why);
 }
@@ -182,6 +106,46 @@ result<void> resolve_variables(properties& all, const environment_lookup& variab
     value = out + value.substr(at);
   }
   return {};
+}
+
+// Parses a boolean as Java does: every other text is false.
+bool is_java_true(std::string text) {
+  for (auto& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text == "true";
+}
+
+// The keys that are read, besides those of torchserve_left_out().
+constexpr std::array read_keys{
+    "inference_address",  "management_address",       "metrics_address",
+    "enable_metrics_api", "grpc_inference_port",      "grpc_management_port",
+    "model_store",        "certificate_file",         "private_key_file",
+    "job_queue_size",     "default_response_timeout", "default_startup_timeout",
+    "number_of_gpu",      "cpu_launcher_enable",
+};
+
+// With enable_envvars_config, TS_KEY of the environment takes the place of a key, as in TorchServe.
+// Returns the names of these variables.
+std::vector<std::string> take_environment(properties& all, const environment_lookup& variable) {
+  std::vector<std::string> taken;
+  const auto enabled = all.find("enable_envvars_config");
+  if (enabled == all.end() || !is_java_true(enabled->second))
+    return taken;
+  all.erase(enabled);
+  const auto take = [&](std::string_view key) {
+    auto name = "TS_" + std::string(key);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (auto value = variable(name)) {
+      all.insert_or_assign(std::string(key), *std::move(value));
+      taken.push_back(std::move(name));
+    }
+  };
+  std::for_each(read_keys.begin(), read_keys.end(), take);
+  for (const auto& [key, why] : torchserve_left_out())
+    if (key != "enable_envvars_config")
+      take(key);
+  return taken;
 }
 
 // Converts "https://127.0.0.1:8443" to "127.0.0.1:8443".
@@ -365,13 +329,6 @@ result<void> take_store(properties& all, torchserve_properties& out) {
   return take_archives(all, out);
 }
 
-// Parses a boolean as Java does: every other text is false.
-bool is_java_true(std::string text) {
-  for (auto& c : text)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text == "true";
-}
-
 // How many GPUs workers use, and whether each is pinned to its own cores. Errors: bad_config.
 result<void> take_devices(properties& all, torchserve_properties& out) {
   if (const auto it = all.find("number_of_gpu"); it != all.end()) {
@@ -433,6 +390,7 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text,
   }
   auto all = read_lines(text);
   torchserve_properties out;
+  out.variables = take_environment(all, variable);
   if (auto ok = resolve_variables(all, variable); !ok) {
     return ok.error();
   }
@@ -472,9 +430,9 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text,
   out.job_queue_size = *queue;
   out.response_timeout = *timeout;
   for (const auto& [key, value] : all) {
-    const auto why = left_out_properties.find(key);
+    const auto why = torchserve_left_out().find(key);
     out.notes.push_back(
-        why == left_out_properties.end()
+        why == torchserve_left_out().end()
             ? fmt::format("{} IS NOT KNOWN: config.properties has no such key",
                           is_plain_key(key) ? key : "a key of config.properties that is no name")
             : fmt::format("{} is left out: {}", key, why->second));

@@ -32,6 +32,7 @@ struct torchserve_properties {
   std::vector<std::string> cpu_launcher_args;           // those that have an effect here
   std::optional<std::vector<std::string>> allowed_urls; // regular expressions
   bool installs_requirements = false;                   // install_py_dep_per_model
+  std::vector<std::string> variables{};                 // TS_*, read as enable_envvars_config asks
   std::vector<std::string> notes; // what is left out, or has another meaning here
 };
 
@@ -39,8 +40,8 @@ struct torchserve_properties {
 using environment_lookup = std::function<std::optional<std::string>(const std::string&)>;
 std::optional<std::string> variable_of_process(const std::string& name);
 
-// `variable` resolves each $$NAME$$ in a value. Errors: bad_config (a malformed address or number,
-// or an unset variable; the message names the key).
+// `variable` resolves each $$NAME$$ in a value, and TS_KEY with enable_envvars_config. Errors:
+// bad_config (a malformed address or number, or an unset variable; the message names the key).
 result<torchserve_properties>
 parse_torchserve_properties(std::string_view text,
                             const environment_lookup& variable = variable_of_process);

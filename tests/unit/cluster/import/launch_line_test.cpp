@@ -259,6 +259,29 @@ TEST_CASE("options of torchserve take precedence over its config.properties") {
   CHECK_FALSE(read_torchserve_line(line_of("torchserve --start x.mar")));
 }
 
+TEST_CASE("one word may hold a whole line, with assignments before the program") {
+  for (const auto* text : {"env X=1 vllm serve m", "X=1 vllm serve m", "X=1 env vllm serve m",
+                           "cd /srv && X='1' vllm serve m # the model"}) {
+    CAPTURE(text);
+    const std::vector<std::string> alone{text};
+    CHECK(is_launch_program(alone[0]));
+    const auto line = read_launch_line(alone);
+    REQUIRE_MESSAGE(line, line.error().message);
+    CHECK(line->program == launcher::vllm);
+    CHECK(line->args == std::vector<std::string>{"m"});
+    CHECK(line->variables.at("X") == "1");
+  }
+  const std::vector<std::string> container{"A=2 docker run -e B=3 vllm/vllm-openai --model m"};
+  const auto line = read_launch_line(container);
+  REQUIRE_MESSAGE(line, line.error().message);
+  CHECK(line->is_container);
+  for (const auto* none : {"my files/config.properties", "a 'quote", " ", "ls vllm"}) {
+    CAPTURE(none);
+    CHECK_FALSE(is_launch_program(none));
+    CHECK_FALSE(read_launch_line(std::vector<std::string>{none}));
+  }
+}
+
 TEST_CASE("unused variables are reported for commands without variables of their own") {
   const auto of_torchserve = read_torchserve_line(
       line_of("TS_CONFIG_FILE=/c TS_MODEL_STORE=/s OTHER=1 torchserve --start"));

@@ -76,6 +76,25 @@ TEST_CASE("the documentation's pipeline over four processes is four stages") {
   CHECK_FALSE(notes_mention(notes, "torchrun"));
 }
 
+TEST_CASE("deviceType gpu takes the GPUs that the machine has, and a note names the device") {
+  const auto imported_with = [](const char* yaml, std::uint32_t gpus) {
+    auto made = import_torchserve(yaml, "m.gguf", "m", {}, gpus);
+    REQUIRE_MESSAGE(made, made.error().message);
+    return *std::move(made);
+  };
+  const auto both = "deviceType: gpu\ndeviceIds: [1, 0]\nparallelType: tp\n"
+                    "torchrun: {nproc-per-node: 2}\n";
+  const auto fits = imported_with(both, 2);
+  CHECK(has(fits.toml, "devices = [\"cuda:1\", \"cuda:0\"]"));
+  CHECK(notes_mention(fits.notes, "deviceType gpu: it runs on cuda:1, cuda:0"));
+  const auto lacks = imported_with(both, 1);
+  CHECK(has(lacks.toml, "devices = [\"cpu:1\", \"cpu:0\"]"));
+  CHECK(notes_mention(lacks.notes, "IT RUNS ON cpu:1, cpu:0: 2 GPUs are needed, and this machine"));
+  CHECK(has(imported_with("deviceType: gpu\nminWorkers: 2\n", 1).toml, "[\"cpu\", \"cpu\"]"));
+  CHECK(has(imported_with("deviceType: gpu\n", 1).toml, "[\"cuda:0\"]"));
+  CHECK(has(imported_with("minWorkers: 1\n", 1).toml, "[\"cpu\"]"));
+}
+
 TEST_CASE("tensor parallelism is ranks of one stage, both together are stages of two ranks") {
   const auto tp = imported_archive("parallelType: tp\ntorchrun: {nproc-per-node: 4}\n");
   CHECK(tp.model.pipeline_parallel_size == 1);

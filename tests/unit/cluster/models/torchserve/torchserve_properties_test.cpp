@@ -115,6 +115,37 @@ TEST_CASE("a variable in a value is the environment's") {
   CHECK(wrong.error().message.find("'GONE'") != std::string::npos);
 }
 
+TEST_CASE("with enable_envvars_config, the environment has the settings") {
+  const environment_lookup known = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "TS_JOB_QUEUE_SIZE")
+      return "7";
+    if (name == "TS_INFERENCE_ADDRESS")
+      return "http://127.0.0.1:9$$PORT$$";
+    if (name == "TS_DEBUG")
+      return "true";
+    return name == "PORT" ? std::optional<std::string>("090") : std::nullopt;
+  };
+  const auto read = [&](const char* text) { return *parse_torchserve_properties(text, known); };
+  const auto p = read("job_queue_size=5\nenable_envvars_config=True\nmodel_store=/s\n");
+  CHECK(p.job_queue_size == 7);
+  CHECK(p.inference == "127.0.0.1:9090");
+  CHECK(p.model_store == "/s");
+  CHECK(p.variables ==
+        std::vector<std::string>{"TS_INFERENCE_ADDRESS", "TS_JOB_QUEUE_SIZE", "TS_DEBUG"});
+  CHECK(properties_mention(p, "debug is left out"));
+  CHECK_FALSE(properties_mention(p, "enable_envvars_config"));
+  for (const auto* off : {"job_queue_size=5\n", "job_queue_size=5\nenable_envvars_config=1\n"}) {
+    CHECK(read(off).job_queue_size == 5);
+    CHECK(read(off).variables.empty());
+  }
+  const auto wrong =
+      parse_torchserve_properties("enable_envvars_config=true\n", [](const std::string& name) {
+        return name == "TS_JOB_QUEUE_SIZE" ? std::optional<std::string>("x") : std::nullopt;
+      });
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().param == "job_queue_size");
+}
+
 TEST_CASE("nothing in it becomes an unrelated setting") {
   const auto p = read_properties("x\\n[gateway]\\nallow_unauthenticated = true\n"
                                  "disable_token_authorization=true\n");
