@@ -1,6 +1,7 @@
 #include "cluster/config/config_repository.hpp"
 
 #include "cluster/config/config_error.hpp"
+#include "runtime/text/unicode/pattern_check.hpp"
 #include "schema/archive_url.hpp"
 
 #include <algorithm>
@@ -97,6 +98,11 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
           origin, "model_store.load_models",
           "has '{}': use \"all\", \"NAME.mar\", \"MODEL=NAME.mar\" or a URL for NAME.mar",
           m.substr(0, 256));
+  for (const auto& pattern : c.allowed_urls)
+    if (auto ok = text::check_pattern(pattern); !ok)
+      return bad_value(origin, "model_store.allowed_urls",
+                       "has '{}', which is no regular expression: {}", pattern.substr(0, 256),
+                       ok.error().message);
   config.store = std::move(c);
   return {};
 }

@@ -300,6 +300,14 @@ TEST_CASE("[model_store] is read, and errors are refused") {
   CHECK(config->store->load_models.size() == 3);
   CHECK(config->has_changing_models());
   CHECK(read("").error().param == "model_store.path");
+  for (const auto* pattern : {"(", "[a-", "a**", "(?P<n", "*"}) {
+    const auto wrong =
+        read(fmt::format("path = \"s\"\nallowed_urls = [\"file://.*\", \"{}\"]", pattern));
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().param == "model_store.allowed_urls");
+    CHECK(wrong.error().message.find(fmt::format("'{}'", pattern)) != std::string::npos);
+  }
+  CHECK(read("path = \"s\"\nallowed_urls = ['https://(?!x)[\\w.]+/(?P<f>.*)\\.mar']"));
   CHECK(read("path = \"s\"\nload_models = [\"../a.mar\"]\n").error().param ==
         "model_store.load_models");
   CHECK(read("path = \"s\"\nload = 1\n").error().code == errc::unknown_key);
