@@ -355,6 +355,14 @@ void model_controller::run() {
   }
 }
 
+void model_controller::note_missing(const served_models& now) {
+  const bool is_cut = !now.all.empty() && now.all.back().name == more_models_name;
+  auto missing = is_cut ? now.all.back().reason : std::string();
+  if (missing != last_missing_ && is_cut)
+    spdlog::warn("the index of models: {}", missing);
+  last_missing_ = std::move(missing);
+}
+
 // Persists first, so that a started worker finds its entry. Publishes before it answers clients.
 void model_controller::publish() {
   for (const auto& line : registry_.take_remarks())
@@ -362,6 +370,7 @@ void model_controller::publish() {
   remove_unused();
   if (registry_.take_change()) {
     const auto now = registry_.snapshot();
+    note_missing(now);
     if (config_.has_changing_models())
       if (auto ok = record_models(dir_, registry_.record()); !ok)
         spdlog::error("the worker models cannot be noted: {}", ok.error().message);

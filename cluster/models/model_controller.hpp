@@ -61,6 +61,7 @@ private:
   bool post_of_peer(event e); // false: too many wait
   void run();
   void publish();
+  void note_missing(const served_models& now);
   void carry_out(process_id gateway, change_model order, instant now);
   void carry_out_store(process_id gateway, change_model order, instant now);
   result<void> register_model(process_id gateway, change_model order, instant now);
@@ -76,6 +77,7 @@ private:
   outside to_;
   model_registry registry_;                              // used by the thread alone once it runs
   std::string last_failure_;                             // of the last scan
+  std::string last_missing_;                             // models that the index has no room for
   std::map<std::string, std::filesystem::path> fetched_; // by URL: the file in the store
   std::vector<change_model> later_;                      // load_models that take long to read
   std::unique_ptr<archive_intake> intake_;

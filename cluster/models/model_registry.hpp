@@ -65,6 +65,10 @@ inline bool is_active(const served_model& m) {
   return m.state == model_state::loading || m.state == model_state::ready;
 }
 
+// Stands at the end of a list of models that is too long for a message; its reason says how many
+// are missing.
+inline constexpr const char* more_models_name = "...";
+
 class model_registry {
 public:
   using instant = std::chrono::steady_clock::time_point;

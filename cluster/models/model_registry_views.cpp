@@ -47,6 +47,24 @@ void model_registry::restore(const recorded_models& left, instant now) {
 }
 
 // If a version has several revisions, only the active one is published.
+namespace {
+
+// The last entry shows in the index, in `cluster status` and in the log how many are missing. No
+// model has its name: directories that begin with '.' are skipped.
+void cut_models(std::vector<served_model>& all) {
+  constexpr auto shown = limits::nodes_max - 1;
+  served_model rest;
+  rest.name = more_models_name;
+  rest.state = model_state::unavailable;
+  rest.reason =
+      fmt::format("{} more models are not listed: at most {} are", all.size() - shown, shown);
+  rest.is_of_repository = true;
+  all.resize(shown);
+  all.push_back(std::move(rest));
+}
+
+} // namespace
+
 served_models model_registry::snapshot() const {
   served_models out{how_.control, static_};
   for (const auto& r : revisions_) {
@@ -74,7 +92,7 @@ served_models model_registry::snapshot() const {
     return !m.workers.empty() || m.state == model_state::ready;
   });
   if (out.all.size() > limits::nodes_max)
-    out.all.resize(limits::nodes_max);
+    cut_models(out.all);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "cluster/models/model_registry.hpp"
 #include "cluster/plan/worker_slots.hpp"
+#include "schema/limits.hpp"
 
 #include <doctest/doctest.h>
 
@@ -87,6 +88,24 @@ struct registry_fixture {
 };
 
 } // namespace
+
+TEST_CASE("an index that is too long for a message says how many models are missing") {
+  registry_fixture f(model_control::clients); // with one model of nodes.toml
+  scanned_models many;
+  for (std::size_t i = 0; i < limits::nodes_max + 9; ++i)
+    many[fmt::format("m{:05}", i)] = {version("1", 1)};
+  f.registry.take(many, f.now);
+  const auto all = f.registry.snapshot().all;
+  REQUIRE(all.size() == limits::nodes_max);
+  CHECK(all.front().name != more_models_name);
+  CHECK(all.back().name == more_models_name);
+  CHECK(all.back().state == model_state::unavailable);
+  CHECK(all.back().reason == "11 more models are not listed: at most 4095 are");
+  many.erase(std::next(many.begin(), limits::nodes_max - 1), many.end());
+  f.registry.take(many, f.now);
+  CHECK(f.registry.snapshot().all.size() == limits::nodes_max);
+  CHECK(f.registry.snapshot().all.back().name != more_models_name);
+}
 
 TEST_CASE("a model of the repository loads, and is ready when all its workers are") {
   registry_fixture f(model_control::none);
