@@ -61,10 +61,11 @@ result<void> check_files(const cluster_config& config, plan_record with) {
       with.known.emplace(n.name, assumed_machine(n, {{0}, any_memory}));
       waits_for_machines = true;
     }
-  if (waits_for_machines)
+  if (waits_for_machines) {
     with.known.at(root_machine).memory_available_bytes = any_memory;
-  if (auto ok = check_plans(config, std::move(with)); !ok)
-    return ok;
+    if (auto ok = check_plans(config, std::move(with)); !ok)
+      return ok;
+  }
   return check_directories(config);
 }
 
