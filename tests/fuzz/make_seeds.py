@@ -195,6 +195,31 @@ def onnx_seeds():
     put("onnx_file/no_shape", onnx([], []) + field(7, field(12, field(1, "C") + field(2, field(1, field(1, 1))))))
 
 
+def tensor_info(element, *dims):
+    """Without dims: of unknown rank."""
+    shape = b"".join(field(2, field(1, n)) for n in dims) if dims else field(3, 1)
+    return field(1, "at:0") + field(2, element) + field(3, shape)
+
+
+def saved_model(tag, signatures):
+    """`signatures`: by name (inputs, outputs), each of rows (name, element, dims...)."""
+    def entry(number, key, value):
+        return field(number, field(1, key) + field(2, value))
+
+    graph = field(1, field(4, tag)) + field(2, b"g" * 300)
+    for name, (inputs, outputs) in signatures.items():
+        tensors = [entry(number, row[0], tensor_info(*row[1:])) for number, rows in ((1, inputs), (2, outputs)) for row in rows]
+        graph += entry(5, name, b"".join(tensors) + field(3, "tensorflow/serving/predict"))
+    return field(1, 1) + field(2, graph)
+
+
+def saved_model_seeds():
+    served = {"serving_default": ([("x", 1, 2, 2), ("y", 7, 5)], [("sum", 9, 1)]), "init": ([], [])}
+    put("saved_model/served", saved_model("serve", served))
+    put("saved_model/named", saved_model("train", {"named": ([("x", 10, 1)], [("y", 3, 4)]), "other": ([], [("z", 1, 1)])}))
+    put("saved_model/unknown_rank", saved_model("serve", {"serving_default": ([("x", 1)], [("y", 1, 1)])}))
+
+
 def archive_seeds():
     """The zip entries are those of torch-model-archiver."""
     def tar(files, pack):
@@ -221,6 +246,7 @@ def archive_seeds():
 if __name__ == "__main__":
     archive_seeds()
     onnx_seeds()
+    saved_model_seeds()
     tokenizer_json_seeds()
     gguf_seeds()
     safetensors_seeds()

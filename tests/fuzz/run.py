@@ -58,6 +58,7 @@ TARGETS = {
                            "gateway/api/openai/embedding_request.cpp", "gateway/websocket/websocket_messages.cpp"],
                       JSON),
     "safetensors": Target([], MODEL, JSON),
+    "saved_model": Target([], ["cluster/models/triton/saved_model_file.cpp"], ["serve", "train", "serving_default", "named"]),
     "tokenizer": Target([], [], ["<|im_start|>", "<tool_call>", "</s>", "\\xe2\\x96\\x81", "\\xef\\xbf\\xbd"]),
     "tokenizer_json": Target(["tests/data/model/checkpoint/tokenizer.json"],
                              ["runtime/text/tokenizer/tokenizer_json_steps.cpp", "runtime/text/bpe/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizers/pre_tokenizer*.cpp"],
