@@ -9,7 +9,7 @@ LINE = ["schema", "runtime", "actors", "gateway", "cluster"]  # a file includes 
 # The same inside a room: a folder includes only from itself and from those to its left.
 INNER = {
     "cluster": ["files", "formats", "keys", "hub/ollama", "hub", "config", "config/imported", "bus", "process", "machines", "membership", "plan", "models/triton", "models/torchserve", "models", "import", "roles", "join", "roles/agent", "roles/gateway", "roles/shard", "roles/root", "commands"],
-    "gateway": ["base", "request", "tracing", "auth", "config", "metrics", "state", "dispatch", "workers", "admission", "api/openai", "api/responses", "api/anthropic", "api/tgi", "api/vllm", "api/worker", "api/kserve", "api/torchserve", "connections", "websocket", "routes", "http", "grpc", "zmq", "server"],
+    "gateway": ["base", "request", "tracing", "auth", "config", "metrics", "state", "dispatch", "workers", "admission", "api/openai", "api/responses", "api/anthropic", "api/ollama", "api/tgi", "api/vllm", "api/worker", "api/kserve", "api/torchserve", "connections", "websocket", "routes", "http", "grpc", "zmq", "server"],
     "runtime": ["model", "model/gguf", "model/checkpoint", "model/open", "text/unicode", "text/vocabulary", "text/bpe", "text/pre_tokenizers", "text/tokenizer", "text/stream", "text/template/values", "text/template/syntax", "text/template", "text/template/builtins", "grammar/automata", "grammar/json_schema", "grammar", "schedule/kv", "schedule/workers", "schedule/context", "schedule/sequences", "schedule/tickets", "schedule/steps", "schedule", "engine", "collective", "cpu/kernels", "cpu/memory", "cpu/forward", "plugin", "gpu/device", "gpu/bodies", "gpu/kernels", "gpu/stage", "gpu/nccl", "gpu/torch"],
 }
 # Includes that still go the other way. Only remove rows.

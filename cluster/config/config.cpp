@@ -194,6 +194,7 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("api_keys", api_keys);
   s.read("allow_unauthenticated", g.allow_unauthenticated);
   s.read("admin", g.admin);
+  s.read("ollama", g.ollama);
   s.read("torchserve_inference", g.torchserve_inference);
   s.read("torchserve_management", g.torchserve_management);
   s.read("torchserve_metrics", g.torchserve_metrics);

@@ -77,6 +77,7 @@ struct gateway_section {
   std::filesystem::path api_keys;           // api_key_file.hpp; empty: no keys needed
   bool allow_unauthenticated = false;       // beyond loopback too
   std::string admin;                        // operator routes without a key; empty: none
+  std::string ollama;                       // Ollama's API at its own address; empty: none
   // TorchServe's three listeners; empty: disabled.
   std::string torchserve_inference, torchserve_management, torchserve_metrics;
   // gRPC endpoints of KServe v2 and of TorchServe; empty: disabled.

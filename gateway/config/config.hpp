@@ -119,6 +119,7 @@ struct gateway_config {
   std::uint32_t threads = 1;           // io threads: compute needs the cores more
   std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ server
   std::string admin;                   // the operator's routes without a key, on loopback
+  std::string ollama; // Ollama's API at an address of its own, shared as `http` is; empty: none
   torchserve_addresses torchserve;
   grpc_addresses grpc;
   std::string tls_certificate; // chain, PEM; with its key: HTTPS in place of HTTP

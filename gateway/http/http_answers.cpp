@@ -20,7 +20,10 @@ http_reply refuse(http_connection& client, const api_family& family, const rejec
 }
 
 reply_identity identity_of(http_connection& client, const granted& g) {
-  return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
+  return {.ticket = g.ticket,
+          .created = std::time(nullptr),
+          .fingerprint = client.core().config().build,
+          .resume_key = g.resume_key};
 }
 
 std::optional<http_reply> refusal_of(http_connection& client, const api_family& family,
@@ -146,7 +149,9 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
-  const auto made = call.events(open.model(), identity_of(client, grant));
+  auto who = identity_of(client, grant);
+  who.times = when;
+  const auto made = call.events(open.model(), who);
   auto& writer = *made;
   auto lead = event_stream_header(client.framing, call.event_headers, call.event_type);
   std::string out;

@@ -28,7 +28,7 @@ public:
   };
   static std::vector<remark> remarks(const gateway_config& config,
                                      std::chrono::system_clock::time_point now);
-  // Binds config().http, config().admin and config().torchserve and serves at once. Errors:
+  // Binds config().http, its admin, ollama and torchserve, and serves at once. Errors:
   // bad_config (not an address, or one that too many can reach), address_in_use, io_failed; each
   // names the address.
   static result<std::unique_ptr<http_server>> start(const request_router_actor& router,

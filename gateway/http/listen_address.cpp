@@ -77,6 +77,7 @@ result<std::vector<listen_address>> read_addresses(const gateway_config& config)
   std::vector<listen_address> all{
       plain(clients, "http", config.http, shares),
       plain(admin, "admin", config.admin, false),
+      plain(ollama, "ollama", config.ollama, shares),
       plain(torchserve_inference, "torchserve_inference", ts.inference, shares),
       plain(torchserve_management, "torchserve_management", ts.management, shares),
       plain(torchserve_metrics, "torchserve_metrics", ts.metrics, false),

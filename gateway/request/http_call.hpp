@@ -14,6 +14,7 @@ namespace baton::gateway {
 enum class listener_kind : std::uint8_t {
   clients,
   admin,
+  ollama,
   torchserve_inference,
   torchserve_management,
   torchserve_metrics
@@ -23,7 +24,8 @@ constexpr bool is_torchserve(listener_kind listener) noexcept {
 }
 // Listeners on which many clients must not lock the operator out.
 constexpr bool is_operators(listener_kind listener) noexcept {
-  return listener != listener_kind::clients && listener != listener_kind::torchserve_inference;
+  return listener != listener_kind::clients && listener != listener_kind::ollama &&
+         listener != listener_kind::torchserve_inference;
 }
 // Listeners that use the certificate. The admin listener is on loopback, without TLS.
 constexpr bool is_for_tls(listener_kind listener) noexcept {

@@ -51,13 +51,6 @@ inline std::optional<error> failure_of(const chunk& c) {
                                        : fail(errc::internal, "the request failed");
 }
 
-struct reply_identity {
-  ticket_id ticket;
-  std::int64_t created = 0; // seconds since 1970
-  std::string fingerprint;
-  std::uint64_t resume_key = 0;
-};
-
 // The times of a request's steps, as the gateway saw them.
 struct reply_times {
   using clock = std::chrono::steady_clock;
@@ -65,6 +58,14 @@ struct reply_times {
   clock::time_point opened;  // checked and sent to the pipeline client
   clock::time_point granted; // its ticket
   clock::time_point ended;
+};
+
+struct reply_identity {
+  ticket_id ticket;
+  std::int64_t created = 0; // seconds since 1970
+  std::string fingerprint;
+  std::uint64_t resume_key = 0;
+  reply_times times{}; // of a stream, up to its ticket
 };
 
 // Collects the chunks of a response that is sent in one piece.

@@ -2,6 +2,7 @@
 
 #include "gateway/api/anthropic/anthropic_routes.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
+#include "gateway/api/ollama/ollama_routes.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/api/responses/responses_routes.hpp"
 #include "gateway/api/tgi/tgi_routes.hpp"
@@ -22,8 +23,9 @@ namespace {
 // first row of a path is the one that decides before the body is read.
 std::vector<route_row> all_routes() {
   std::vector<route_row> all;
-  for (const auto rows : {gateway_routes(), openai_routes(), responses_routes(), anthropic_routes(),
-                          vllm_routes(), tgi_routes(), worker_routes(), kserve_routes()}) {
+  for (const auto rows :
+       {gateway_routes(), openai_routes(), responses_routes(), anthropic_routes(), ollama_routes(),
+        vllm_routes(), tgi_routes(), worker_routes(), kserve_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   std::stable_partition(all.begin(), all.end(),
@@ -54,8 +56,14 @@ bool is_allowed(method_set methods, std::string_view method) noexcept {
   return method == "GET" || (method == "HEAD" && methods == method_set::get);
 }
 
-found_route find_row(std::string_view path, std::string_view method) {
+found_route find_row(std::string_view path, std::string_view method, listener_kind listener) {
   found_route found;
+  if (listener == listener_kind::ollama && path == ollama_root().path) {
+    return {.row = &ollama_root(), .label = ollama_root().path};
+  }
+  if (listener == listener_kind::ollama && !is_at_ollama(path)) {
+    return found;
+  }
   for (const auto& row : http_api::routes()) {
     if (!is_of(row, path)) {
       continue;
@@ -92,10 +100,16 @@ bool has_wrong_media(const http_call& call, const route_row& row) {
          is_wrong_media(has_bytes ? std::string_view() : call.content_type, call.content_encoding);
 }
 
-// Below /v2 errors have Triton's shape, also where there is no route.
-const api_family& family_of(const route_row* row, std::string_view path) {
+// Below /v2 errors have Triton's shape, and below /api Ollama's, also where there is no route.
+const api_family& family_of(const route_row* row, const http_call& call) {
+  if (row) {
+    return *row->family;
+  }
+  const auto path = path_of(call.target);
   const bool is_kserve = path == "/v2" || path.starts_with("/v2/");
-  return row ? *row->family : is_kserve ? kserve_family : openai_family;
+  return is_ollama_path(path) ? ollama_family
+         : is_kserve          ? kserve_family
+                              : family_of(call.listener);
 }
 
 http_reply options_reply(std::string methods) {
@@ -105,15 +119,17 @@ http_reply options_reply(std::string methods) {
   return reply;
 }
 
-http_reply no_such_route(std::string_view path) {
-  return family_of(nullptr, path)
-      .failure(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));
+http_reply no_such_route(const http_call& call) {
+  return family_of(nullptr, call)
+      .failure(
+          fail(errc::not_found, "there is no route '{}'", path_of(call.target).substr(0, 128)));
 }
 
 const api_family& early_family(const http_call& call) {
   const auto path = path_of(call.target);
-  return is_torchserve(call.listener) ? torchserve_family
-                                      : family_of(find_row(path, call.method).row, path);
+  return is_torchserve(call.listener)
+             ? torchserve_family
+             : family_of(find_row(path, call.method, call.listener).row, call);
 }
 
 // A proxy acts on the status of the error's row, whatever the API's own status is.
@@ -127,7 +143,9 @@ http_reply with_early_status(const http_call& call, errc code, http_reply reply)
 } // namespace
 
 const api_family& family_of(listener_kind listener) noexcept {
-  return is_torchserve(listener) ? torchserve_family : openai_family;
+  return is_torchserve(listener)             ? torchserve_family
+         : listener == listener_kind::ollama ? ollama_family
+                                             : openai_family;
 }
 
 http_api::http_api(std::shared_ptr<gateway_state> facts) : facts_(std::move(facts)) {}
@@ -139,7 +157,7 @@ std::span<const route_row> http_api::routes() {
 
 found_route http_api::find(const http_call& call) {
   if (!is_torchserve(call.listener)) {
-    return find_row(path_of(call.target), call.method);
+    return find_row(path_of(call.target), call.method, call.listener);
   }
   auto found = find_torchserve(call);
   const auto label = found.route.name;
@@ -204,7 +222,7 @@ http_api::access_result http_api::admit(const http_call& call, const found_route
   }
   auto who = identify(call, route.row);
   if (!who) {
-    return {{}, family_of(route.row, path_of(call.target)).failure(who.error())};
+    return {{}, family_of(route.row, call).failure(who.error())};
   }
   return {*std::move(who), refuse(call, route.row)};
 }
@@ -212,7 +230,7 @@ http_api::access_result http_api::admit(const http_call& call, const found_route
 std::optional<http_reply> http_api::refuse(const http_call& call, const route_row* row) const {
   const auto path = path_of(call.target);
   if (!row) {
-    return no_such_route(path);
+    return no_such_route(call);
   }
   if (!is_allowed(row->methods, call.method)) {
     auto reply = row->family->failure(
@@ -245,7 +263,7 @@ api_call http_api::plan(const http_call& call, const found_route& route) const {
   const auto path = path_of(call.target);
   const auto* row = route.row;
   if (!row) {
-    return no_such_route(path);
+    return no_such_route(call);
   }
   if (call.method == "OPTIONS") {
     return options_reply(allowed(path));

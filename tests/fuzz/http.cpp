@@ -1,5 +1,6 @@
 // The bytes of an HTTP connection, one request after the other, with the session's parser, limits
 // and routes, and the trace in the header. Once as one piece, once in small ones.
+#include "gateway/base/http_header.hpp"
 #include "gateway/http/http_request.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -82,6 +83,7 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
   if (!ec) {
     const auto locked_out = keyed.admit(request.call());
     ENSURE(locked_out.refusal || locked_out.who.name() == "user" || is_torchserve(listener) ||
+               (listener == listener_kind::ollama && path_of(request.call().target) == "/") ||
                request.call().target.starts_with("/health") ||
                request.call().target.starts_with("/ping") ||
                request.call().target.starts_with("/page/") || // the files ask for the key
@@ -122,8 +124,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
   }
   for (const auto listener :
-       {listener_kind::torchserve_inference, listener_kind::torchserve_management,
-        listener_kind::torchserve_metrics}) {
+       {listener_kind::ollama, listener_kind::torchserve_inference,
+        listener_kind::torchserve_management, listener_kind::torchserve_metrics}) {
     sent_bytes client(fuzz::text_of(data, size), SIZE_MAX);
     boost::beast::flat_buffer buffer(buffer_bytes_max);
     while (one_request(open, keyed, limits, listener, client, buffer)) {

@@ -5,6 +5,7 @@
 #include "gateway/api/kserve/kserve_raw.hpp"
 #include "gateway/api/kserve/kserve_request.hpp"
 #include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/ollama/ollama_request.hpp"
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
@@ -250,6 +251,19 @@ void take(std::string_view body) {
     if (settle_calls(*call, call_format::hermes))
       check_accepted(call->request, config);
   }
+  for (const auto route : {ollama_route::chat, ollama_route::generate})
+    if (auto call = parse_ollama(route, body, config.request); call && !call->only_loads) {
+      check_accepted(call->asked.request, config);
+      if (settle_calls(call->asked, call_format::hermes))
+        check_accepted(call->asked.request, config);
+    }
+  for (const auto& call :
+       {parse_ollama_embed(body, config.request), parse_ollama_embeddings(body, config.request)})
+    if (call)
+      for (const auto& request : call->requests)
+        check_accepted(request, config);
+  (void)parse_ollama_show(body, config.request);
+  (void)parse_ollama_pull(body, config.request);
   if (auto call = parse_response(body, config)) {
     check_accepted(call->call.request, config);
     for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})

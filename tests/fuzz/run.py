@@ -53,7 +53,7 @@ TARGETS = {
     "onnx_file": Target([], ["cluster/models/triton/onnx_file.cpp"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
     "grpc": Target([], ["gateway/grpc/*.cpp", "gateway/api/kserve/*.cpp", "gateway/api/torchserve/torchserve_request.cpp"]),
-    "request": Target([], ["gateway/request/json_reader.cpp", "gateway/request/ignored_fields.cpp", "gateway/api/anthropic/*.cpp", "gateway/api/kserve/*.cpp", "gateway/api/openai/*.[ch]pp", "gateway/api/responses/*.cpp", "gateway/request/request_check.cpp",
+    "request": Target([], ["gateway/request/json_reader.cpp", "gateway/request/ignored_fields.cpp", "gateway/api/anthropic/*.cpp", "gateway/api/kserve/*.cpp", "gateway/api/ollama/*.cpp", "gateway/api/openai/*.[ch]pp", "gateway/api/responses/*.cpp", "gateway/request/request_check.cpp",
                            "gateway/api/tgi/tgi_request.cpp", "gateway/api/torchserve/*.cpp", "gateway/api/vllm/vllm_generate.cpp",
                            "gateway/api/openai/embedding_request.cpp", "gateway/websocket/websocket_messages.cpp"],
                       JSON),

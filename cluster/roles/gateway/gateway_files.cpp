@@ -58,6 +58,7 @@ gateway::gateway_config gateway_settings(const gateway_section& section,
   c.http = section.http;
   c.shares_http = section.processes > 1;
   c.admin = port_behind(section.admin, index);
+  c.ollama = section.ollama;
   c.torchserve = {section.torchserve_inference, section.torchserve_management,
                   port_behind(section.torchserve_metrics, index)};
   c.grpc = {section.kserve_grpc, section.torchserve_grpc_inference,

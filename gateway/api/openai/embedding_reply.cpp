@@ -14,8 +14,16 @@
 namespace baton::gateway {
 namespace {
 
-// Shortest digits that parse to the same float32. "-0" would parse as an integer and lose its sign.
-// Requires: finite values.
+void append_base64(std::string& out, const std::vector<float>& values) {
+  static_assert(std::endian::native == std::endian::little, "values are encoded in memory order");
+  out += '"';
+  out += text::base64_of(
+      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  out += '"';
+}
+
+} // namespace
+
 void append_numbers(std::string& out, const std::vector<float>& values) {
   const char* before = "[";
   for (const float v : values) {
@@ -29,16 +37,6 @@ void append_numbers(std::string& out, const std::vector<float>& values) {
   }
   out += ']';
 }
-
-void append_base64(std::string& out, const std::vector<float>& values) {
-  static_assert(std::endian::native == std::endian::little, "values are encoded in memory order");
-  out += '"';
-  out += text::base64_of(
-      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
-  out += '"';
-}
-
-} // namespace
 
 void embedding_reply::add(chunk c) {
   ENSURE(c.choice < all_.size(), "an embedding of input {} of {}", c.choice, all_.size());

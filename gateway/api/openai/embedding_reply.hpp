@@ -10,6 +10,10 @@
 
 namespace baton::gateway {
 
+// A list of numbers: the shortest digits that parse to the same float32. "-0" would parse as an
+// integer and lose its sign. Requires: at least one value, all finite.
+void append_numbers(std::string& out, const std::vector<float>& values);
+
 class embedding_reply final : public unary_writer {
 public:
   // `inputs`: of the call; a chunk's choice is the index of its input.

@@ -39,6 +39,7 @@ class Gateway:
         self.failure = first.get("code")
         self.message = first.get("message")
         self.admin = first.get("admin")
+        self.ollama = first.get("ollama")
         self.torchserve = first.get("torchserve")
         self.grpc = first.get("grpc")
         self.routes = first.get("routes")

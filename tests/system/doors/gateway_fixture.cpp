@@ -54,6 +54,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--workers", s.workers);
   app.add_option("--declared", s.declared);
   app.add_option("--admin", g.admin);
+  app.add_option("--ollama", g.ollama);
   app.add_option("--torchserve-inference", g.torchserve.inference);
   app.add_option("--torchserve-management", g.torchserve.management);
   app.add_option("--torchserve-metrics", g.torchserve.metrics);
@@ -382,6 +383,7 @@ int main(int argc, char** argv) {
             {{"event", "ready"},
              {"url", (*servers)->url()},
              {"admin", (*servers)->admin_url()},
+             {"ollama", (*servers)->url(gateway::listener_kind::ollama)},
              {"torchserve",
               {{"inference", (*servers)->url(gateway::listener_kind::torchserve_inference)},
                {"management", (*servers)->url(gateway::listener_kind::torchserve_management)},

@@ -17,7 +17,7 @@ import zipfile
 import pytest
 from harness import CLUSTER, MODEL, ROOT, START_SECONDS_MAX, free_port
 
-PAGES = {"OpenAI clients": "apis/openai.md", "Anthropic's clients": "apis/anthropic.md", "vLLM": "apis/vllm.md", "TGI": "apis/tgi.md", "TorchServe": "apis/torchserve.md",
+PAGES = {"OpenAI clients": "apis/openai.md", "Anthropic's clients": "apis/anthropic.md", "Ollama": "apis/ollama.md", "vLLM": "apis/vllm.md", "TGI": "apis/tgi.md", "TorchServe": "apis/torchserve.md",
          "TorchServe with handlers": "apis/torchserve.md", "Triton": "apis/triton.md"}
 SNIPPETS = "Try it"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -52,7 +52,7 @@ def page(system):
 
 def imported(system, text, folder):
     """What `cluster import` makes of the command or file that the page begins with; None: it has none."""
-    if system in ("OpenAI clients", "Anthropic's clients"):
+    if system in ("OpenAI clients", "Anthropic's clients", "Ollama"):
         return None
     if system == "Triton":
         at = folder / "repo" / "vllm_model" / "1"

@@ -8,7 +8,9 @@ from raw import chat
 
 NEEDED = {"/v1/chat/completions": chat("tokens=1"), "/v1/completions": {"prompt": "tokens=1"}, "/tokenize": {"messages": [{"role": "user", "content": "a"}]},
           "/detokenize": {"tokens": [97]}, "/v1/responses": {"input": "tokens=1"}, "/v1/embeddings": {"input": "tokens=1"},
-          "/v1/messages": chat("tokens=1", max_tokens=1), "/v1/messages/count_tokens": chat("a")}
+          "/v1/messages": chat("tokens=1", max_tokens=1), "/v1/messages/count_tokens": chat("a"),
+          "/api/chat": chat("tokens=1", model="fake"), "/api/generate": {"model": "fake", "prompt": "tokens=1"},
+          "/api/embed": {"model": "fake", "input": "tokens=1"}, "/api/embeddings": {"model": "fake", "prompt": "tokens=1"}}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def test_what_its_schemas_refuse_the_server_refuses(gateway, document_of):
 
 def test_errors_match_the_document(gateway, document_of):
     for path in NEEDED:
-        name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
+        name = "AnthropicError" if path.startswith("/v1/messages") else "OllamaError" if path.startswith("/api/") else "Error"
         schema = {"$ref": f"#/components/schemas/{name}", "components": document_of["components"]}
         jsonschema.Draft202012Validator(schema).validate(httpx.post(gateway.url + path, json={}).json())
 

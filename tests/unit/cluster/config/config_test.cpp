@@ -62,6 +62,12 @@ TEST_CASE("the time to wait for an incomplete pipeline is configured, 0 is no li
   CHECK(c->model.recovery_timeout == std::chrono::milliseconds(500));
 }
 
+TEST_CASE("Ollama's API has an address of its own where one is configured") {
+  CHECK(parse_config(good, "x.toml")->gateway.ollama.empty());
+  const auto text = with("[gateway]", "[gateway]\nollama = \"127.0.0.1:11434\"");
+  CHECK(parse_config(text, "x.toml")->gateway.ollama == "127.0.0.1:11434");
+}
+
 TEST_CASE("the size of a KV cache may depend on the machine") {
   auto c = parse_config(with("64MiB", "auto"), "x.toml");
   REQUIRE(c);

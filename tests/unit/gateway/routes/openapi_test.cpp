@@ -37,8 +37,9 @@ TEST_CASE("the document has every route, and a type for every field of a body") 
   };
   for (const auto* path :
        {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",
-        "/detokenize", "/generate", "/", "/v1/messages", "/v1/messages/count_tokens",
-        "/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/generate"}) {
+        "/detokenize", "/generate", "/", "/v1/messages", "/v1/messages/count_tokens", "/api/chat",
+        "/api/generate", "/api/embed", "/api/embeddings", "/v2/models/{model}/infer",
+        "/v2/models/{model}/versions/{version}/generate"}) {
     CAPTURE(path);
     const auto& schema =
         parsed["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];

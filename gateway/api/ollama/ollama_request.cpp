@@ -1,0 +1,317 @@
+#include "gateway/api/ollama/ollama_request.hpp"
+
+#include "gateway/api/ollama/ollama_input.hpp"
+#include "gateway/api/ollama/ollama_openapi.hpp"
+#include "gateway/api/ollama/ollama_options.hpp"
+#include "gateway/api/openai/embedding_request.hpp"
+#include "gateway/api/openai/openai_constraint.hpp"
+#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/request/translated_fields.hpp"
+#include "schema/limits.hpp"
+
+#include <array>
+#include <set>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+constexpr std::size_t format_name_bytes_max = 64; // of `format`, `think`, `keep_alive`
+
+constexpr unsupported_field unsupported_in_ollama[] = {
+    {"suffix", "\"\""}, {"template", "\"\""}, {"context", "[]", "/api/chat"},
+    {"shift", "false"}, {"width", ""},        {"height", ""},
+    {"steps", ""},
+};
+
+constexpr unsupported_field unsupported_in_ollama_embed[] = {{"dimensions", ""}};
+
+// A number of seconds or a duration ("5m"). Nothing is unloaded here, so it has no effect.
+void check_keep_alive(field_reader& fields) {
+  const auto* value = fields.find("keep_alive");
+  if (value && !value->is_number() && !value->is_string()) {
+    fields.refuse_type("keep_alive", "a number or a duration", *value);
+  }
+}
+
+std::string read_ollama_model(field_reader& fields) {
+  auto model = read_model(fields);
+  if (model.empty()) {
+    fields.refuse(errc::invalid_request, "model", "model is required");
+  }
+  return model;
+}
+
+// The older name of `model` in calls about models.
+std::string read_named(field_reader& fields) {
+  const auto older = fields.text("name", {}, limits::name_bytes_max);
+  return fields.find("model") || older.empty() ? read_ollama_model(fields) : older;
+}
+
+// The body of either route.
+class ollama_reader {
+public:
+  ollama_reader(field_reader& fields, std::string_view source, const request_limits& limits)
+      : fields_(fields), source_(source), ordered_(fields.in_order(source)), limits_(limits) {}
+
+  void read(ollama_call& out) {
+    auto& asked = out.asked;
+    asked.request.model = asked.shape.model = read_ollama_model(fields_);
+    asked.client_names = ollama_option_names();
+    asked.client_names.push_back({constraint_param, "format"});
+    if (out.route == ollama_route::chat) {
+      asked.client_names.push_back({"prompt", "messages"});
+      read_conversation(out);
+    } else {
+      read_prompt(out);
+    }
+    const bool cuts_prompt = fields_.boolean("truncate", false);
+    read_ollama_options(fields_, cuts_prompt, limits_, asked.request);
+    read_format(asked.request);
+    read_think(asked.request);
+    read_ollama_logprobs(asked);
+    check_keep_alive(fields_);
+    asked.shape.is_stream = fields_.boolean("stream", true);
+  }
+
+private:
+  void read_conversation(ollama_call& out) {
+    auto chat = read_ollama_messages(fields_, ordered_, limits_);
+    if (!chat.empty() && chat.back().role == "assistant" && chat.back().tool_calls.empty()) {
+      const bool has_begun = !chat.back().content.empty(); // the answer continues it
+      out.asked.request.template_options.continues_final = has_begun;
+      out.asked.add_generation_prompt = !has_begun;
+      if (!has_begun) {
+        chat.pop_back();
+      }
+    }
+    out.only_loads = chat.empty();
+    out.asked.request.input = std::move(chat);
+    out.asked.tools = read_ollama_tools(fields_, ordered_, limits_);
+    if (out.asked.tools) {
+      out.asked.request.tools = out.asked.tools->text;
+    }
+  }
+
+  void read_prompt(ollama_call& out) {
+    auto prompt = fields_.text("prompt", {}, limits::prompt_bytes_max);
+    auto system = fields_.text("system", {}, limits::prompt_bytes_max);
+    const bool is_raw = fields_.boolean("raw", false);
+    refuse_images(fields_);
+    out.only_loads = prompt.empty();
+    if (is_raw && !system.empty()) {
+      fields_.refuse(errc::invalid_value, "system",
+                     "raw mode does not support template, system, or context");
+    }
+    if (is_raw) {
+      out.asked.request.input = std::move(prompt);
+      return;
+    }
+    chat_prompt chat;
+    if (system.empty()) {
+      out.bare_prompt = prompt;
+    } else {
+      chat.push_back(chat_message{"system", std::move(system), {}});
+    }
+    chat.push_back(chat_message{"user", std::move(prompt), {}});
+    out.asked.request.input = std::move(chat);
+  }
+
+  void read_format(generate& request) {
+    const auto* value = fields_.find("format");
+    if (!value) {
+      return;
+    }
+    if (value->is_string()) {
+      const auto name = fields_.text("format", {}, format_name_bytes_max);
+      if (name == "json") {
+        request.terms.sampling.constraint = constraint{constraint_kind::json_object, {}};
+      } else if (!name.empty()) {
+        fields_.refuse(errc::invalid_value, "format",
+                       "'format' must be \"json\" or a JSON schema, an object");
+      }
+    } else if (value->is_object()) {
+      constexpr std::array<std::string_view, 1> where{"format"};
+      if (auto schema = read_schema(fields_, "format", where, source_)) {
+        request.terms.sampling.constraint = *std::move(schema);
+      }
+    } else {
+      fields_.refuse_type("format", "\"json\" or a JSON schema, an object", *value);
+    }
+  }
+
+  // `false` also turns off the reasoning of models whose template can.
+  void read_think(generate& request) {
+    const auto* value = fields_.find("think");
+    if (!value) {
+      return;
+    }
+    if (value->is_boolean() && !value->get<bool>()) {
+      if (!std::holds_alternative<chat_prompt>(request.input)) {
+        return; // `raw`
+      }
+      request.template_options.kwargs = R"({"enable_thinking":false})";
+    } else if (value->is_boolean() || value->is_string()) {
+      fields_.refuse(errc::unsupported_parameter, "think",
+                     "'think' must be false: this server does not separate reasoning from the "
+                     "text");
+    } else {
+      fields_.refuse_type("think", "true, false or a level", *value);
+    }
+  }
+
+  void read_ollama_logprobs(openai_generate& asked) {
+    const bool is_on = fields_.boolean("logprobs", false);
+    const auto top =
+        fields_.integer("top_logprobs", 0, 0, static_cast<std::int64_t>(limits_.logprobs_max));
+    if (top > 0 && !is_on) {
+      fields_.refuse(errc::invalid_value, "top_logprobs",
+                     "'top_logprobs' needs 'logprobs' to be true");
+    }
+    asked.request.terms.sampling.logprobs = is_on ? static_cast<std::int32_t>(top) : -1;
+    asked.shape.has_logprobs = is_on;
+  }
+
+  field_reader& fields_;
+  std::string_view source_;
+  ordered ordered_; // members in the client's order
+  const request_limits& limits_;
+};
+
+error in_older_names(error e) {
+  static constexpr path_rename renames[] = {{"input", "prompt"}};
+  return with_renamed_paths(renames, std::move(e));
+}
+
+// `name`: of the texts in this route.
+result<ollama_embed> read_ollama_embed(field_reader& fields, std::string_view name,
+                                       const request_limits& limits) {
+  ollama_embed out;
+  out.model = read_ollama_model(fields);
+  check_keep_alive(fields);
+  fields.boolean("truncate", false); // an input that is too long is an error either way
+  generate unused;                   // no option changes a vector
+  read_ollama_options(fields, /*cuts_prompt=*/false, limits, unused);
+  const auto* input = fields.require(name);
+  const bool is_list = input && input->is_array() && name == "input";
+  if (input && !input->is_string() && !is_list) {
+    fields.refuse_type(name, is_list ? "a string or a list of strings" : "a string", *input);
+  }
+  if (is_list) {
+    for (const auto& text : *input) {
+      if (!text.is_string()) {
+        fields.refuse_type(name, "a string or a list of strings", text);
+      }
+    }
+  }
+  const bool has_none = is_list && input->empty();
+  if (input && !fields.has_failed() && !has_none) {
+    const ordered translated{{"model", out.model}, {"input", *input}};
+    read_translated(fields, translated,
+                    name == "input" ? [](error e) { return e; } : in_older_names,
+                    [&](field_reader& inner, const std::string&) {
+                      if (auto read = read_embeddings(inner, limits)) {
+                        out.requests = std::move(read->requests);
+                      }
+                    });
+  }
+  if (auto ok = fields.finish(unsupported_in_ollama_embed); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+} // namespace
+
+result<ollama_call> parse_ollama(ollama_route route, std::string_view body,
+                                 const request_limits& limits) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  ollama_call out;
+  out.route = route;
+  ollama_reader(fields, body, limits).read(out);
+  if (auto ok = fields.finish(unsupported_in_ollama); !ok) {
+    return ok.error();
+  }
+  if (out.only_loads) {
+    return out;
+  }
+  if (auto ok = check_ranges(out.asked.request, limits); !ok) {
+    return in_client_terms(out.asked.client_names, ok.error());
+  }
+  return out;
+}
+
+result<ollama_embed> parse_ollama_embed(std::string_view body, const request_limits& limits) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  return read_ollama_embed(fields, "input", limits);
+}
+
+result<ollama_embed> parse_ollama_embeddings(std::string_view body, const request_limits& limits) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  auto out = read_ollama_embed(fields, "prompt", limits);
+  if (out) {
+    out->is_older = true;
+  }
+  return out;
+}
+
+result<ollama_named> parse_ollama_show(std::string_view body, const request_limits& limits) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  ollama_named out;
+  out.model = read_named(fields);
+  fields.boolean("verbose", false); // there are no further tensors or tokens to list
+  if (auto ok = fields.finish(); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+result<ollama_named> parse_ollama_pull(std::string_view body, const request_limits& limits) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  ollama_named out;
+  out.model = read_named(fields);
+  fields.boolean("insecure", false);
+  out.is_stream = fields.boolean("stream", true);
+  for (const auto* login : {"username", "password"}) {
+    fields.find(login);
+  }
+  if (auto ok = fields.finish(); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+// An empty body asks for every field; the errors about missing ones are ignored.
+std::set<std::string, std::less<>> fields_of_ollama(ollama_route route,
+                                                    const request_limits& limits) {
+  const auto nothing = json::object();
+  field_reader fields(nothing);
+  ollama_call out;
+  out.route = route;
+  ollama_reader(fields, "{}", limits).read(out);
+  return fields.asked();
+}
+
+} // namespace baton::gateway
