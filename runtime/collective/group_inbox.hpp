@@ -27,8 +27,8 @@ public:
   // Keeps the message if its epoch is the current one and the rank exists. A message of a later
   // epoch ends this one.
   void put(group_values&& m);
-  // Sets whether the rank's link is up. Initially it is down. A link that goes down after the first
-  // wait of an epoch counts as down until the next one, even if it comes back at once: a message
+  // Sets whether the rank's link is up. Initially it is down. If it goes down after the first wait
+  // of an epoch, it counts as down until the next epoch. It may come back at once, but a message
   // may be lost, or the process is another one.
   void set_up(std::uint32_t rank, bool is_up);
 
