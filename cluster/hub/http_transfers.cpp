@@ -1,6 +1,7 @@
 #include "cluster/hub/http_transfers.hpp"
 
 #include <curl/curl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,6 +32,16 @@ std::string_view without_spaces(std::string_view text) {
 const char* certificates_of_environment() {
   for (const char* name : {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"})
     if (const char* file = std::getenv(name); file != nullptr && *file != 0)
+      return file;
+  return nullptr;
+}
+
+// The certificates of this machine: Debian, Fedora, openSUSE, Alpine. An installation carries
+// Debian's libcurl, which knows Debian's file alone.
+const char* certificates_of_machine() {
+  for (const char* file : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"})
+    if (access(file, R_OK) == 0)
       return file;
   return nullptr;
 }
@@ -93,7 +104,10 @@ public:
       headers_ = curl_slist_append(nullptr, ("Authorization: Bearer " + r.token).c_str());
       ok = ok && headers_ != nullptr && set(CURLOPT_HTTPHEADER, headers_);
     }
-    if (const char* file = certificates_of_environment())
+    const char* file = certificates_of_environment();
+    if (file == nullptr)
+      file = certificates_of_machine();
+    if (file != nullptr)
       ok = ok && set(CURLOPT_CAINFO, file);
     return ok;
   }
