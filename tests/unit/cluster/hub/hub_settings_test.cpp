@@ -10,10 +10,10 @@ using namespace baton::cluster;
 
 namespace {
 
-hub_settings settings_of(const std::map<std::string, std::string>& variables) {
+hub_settings settings_of(const std::map<std::string, std::string>& environment) {
   return hub_settings_of([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
 

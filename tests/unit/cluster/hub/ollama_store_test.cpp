@@ -28,10 +28,10 @@ std::string manifest(const std::string& layers) {
 }
 
 std::vector<std::string> names_in(const fs::path& store) {
-  std::vector<std::string> names;
+  std::vector<std::string> found;
   for (const auto& model : ollama_models(store))
-    names.push_back(model.name);
-  return names;
+    found.push_back(model.name);
+  return found;
 }
 
 } // namespace
