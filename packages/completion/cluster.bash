@@ -25,7 +25,7 @@ _cluster() {
     "") flags="-h --help --version"; words="run pull models rm up join keygen rotate-key status down plan doctor drain add-node remove-node scale model import chat ps logs help" ;;
     " run") flags="-h --help --serve --print-config --pull --name --device --port --max-model-len --system --temperature --max-tokens --log-level"; words="" ;;
     " pull") flags="-h --help"; words="" ;;
-    " models") flags="-h --help --json"; words="" ;;
+    " models") flags="-h --help --json --known"; words="" ;;
     " rm") flags="-h --help"; words="" ;;
     " up") flags="-h --help --json --log-level"; words="" ;;
     " join") flags="-h --help --node --token --key --run-dir --log-level"; words="" ;;
