@@ -146,6 +146,7 @@ TOOLS = {
     "sdk/python/baton_worker/torchscript.py": run_by("sdk/python/tests/test_torchscript.py"),
     "sdk/python/baton_worker/torchserve.py": run_by("sdk/python/tests/test_shims.py"),
     "sdk/python/baton_worker/triton.py": run_by("sdk/python/tests/test_shims.py"),
+    "sdk/python/baton_worker/triton_complete.py": run_by("sdk/python/tests/test_triton_complete.py"),
     "sdk/python/generate_wire.py": says([], 0, ""),
     "sdk/python/tests/torch_generate_rank.py": run_by("sdk/python/tests/torch_large_cases.py"),
     "sdk/python/setup.py": says(["--name"], 0, "baton", sys.executable, cwd=ROOT / "sdk/python"),
