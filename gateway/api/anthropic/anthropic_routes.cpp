@@ -25,27 +25,6 @@ ordered anthropic_error_schema() {
        {{"type", {{"const", "error"}}}, {"error", inner}, {"request_id", type_schema("string")}}}};
 }
 
-// A request with Last-Event-ID is one that was made before, whose stream broke.
-result<void> resume_message(const http_call& call, openai_generate& asked) {
-  if (call.last_event_id.empty()) {
-    return {};
-  }
-  if (!asked.shape.is_stream) {
-    return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "only a stream can be continued: set 'stream'");
-  }
-  auto position = parse_position(call.last_event_id, /*choices=*/1);
-  if (!position) {
-    return position.error();
-  }
-  if (position->text_bytes.empty()) {
-    return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "this is a place in a stream of another API");
-  }
-  asked.resume = *std::move(position);
-  return {};
-}
-
 generation_call answer_message(openai_generate asked) {
   auto out = open_prompts(asked);
   out.can_resume = out.is_stream;
@@ -68,7 +47,7 @@ generation_call answer_message(openai_generate asked) {
 api_call create_message(const http_call& call, gateway_state& facts) {
   auto parsed = parse_anthropic(call.body, facts.config().request);
   if (parsed) {
-    auto ok = resume_message(call, *parsed);
+    auto ok = resume_answer(call, *parsed);
     ok = ok ? settle_tools(*parsed, facts) : ok;
     if (!ok) {
       return anthropic_failure(ok.error());

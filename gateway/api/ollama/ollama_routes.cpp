@@ -52,27 +52,6 @@ result<listed_model> find_listed(const gateway_state& facts, std::string_view as
   return card ? result<listed_model>(listed_model{*name, *std::move(card)}) : card.error();
 }
 
-// A request with Last-Event-ID is one that was made before, whose stream broke.
-result<void> resume_lines(const http_call& call, openai_generate& asked) {
-  if (call.last_event_id.empty()) {
-    return {};
-  }
-  if (!asked.shape.is_stream) {
-    return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "only a stream can be continued: set 'stream'");
-  }
-  auto position = parse_position(call.last_event_id, /*choices=*/1);
-  if (!position) {
-    return position.error();
-  }
-  if (position->text_bytes.empty()) {
-    return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "this is a place in a stream of another API");
-  }
-  asked.resume = *std::move(position);
-  return {};
-}
-
 // Applies the served model: its name, its context, its template, its format of calls.
 result<void> settle_model(ollama_call& call, const gateway_state& facts) {
   auto& request = call.asked.request;
@@ -118,7 +97,7 @@ template <ollama_route Route>
 api_call answer_prompt(const http_call& call, gateway_state& facts) {
   auto parsed = parse_ollama(Route, call.body, facts.config().request);
   if (parsed) {
-    auto ok = resume_lines(call, parsed->asked);
+    auto ok = resume_answer(call, parsed->asked);
     ok = ok ? settle_model(*parsed, facts) : ok;
     if (!ok) {
       return ollama_failure(ok.error());

@@ -171,6 +171,26 @@ generation_call open_prompts(openai_generate& call) {
   return out;
 }
 
+result<void> resume_answer(const http_call& call, openai_generate& asked) {
+  if (call.last_event_id.empty()) {
+    return {};
+  }
+  if (!asked.shape.is_stream) {
+    return fail_param(errc::invalid_value, "Last-Event-ID",
+                      "only a stream can be continued: set 'stream'");
+  }
+  auto position = parse_position(call.last_event_id, /*choices=*/1);
+  if (!position) {
+    return position.error();
+  }
+  if (position->text_bytes.empty()) {
+    return fail_param(errc::invalid_value, "Last-Event-ID",
+                      "this is a place in a stream of another API");
+  }
+  asked.resume = *std::move(position);
+  return {};
+}
+
 result<void> check_is_new(const http_call& call) {
   return call.last_event_id.empty() ? result<void>()
                                     : fail_param(errc::unsupported_parameter, "Last-Event-ID",

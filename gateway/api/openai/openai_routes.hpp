@@ -19,6 +19,11 @@ message_call tokenize_message(tokenize_call& call);
 // Applies the served model's format of tool calls to the request. Errors: of finding the model.
 result<void> settle_tools(openai_generate& call, const gateway_state& facts);
 
+// A request with Last-Event-ID is one that was made before, whose stream broke: reads the place
+// where the stream goes on. For APIs whose streams have one answer, and texts in their places.
+// Errors: invalid_value (not a stream, or a place of another API).
+result<void> resume_answer(const http_call& call, openai_generate& asked);
+
 // Refuses to resume a stream, for routes whose events have no ids. Errors: unsupported_parameter.
 result<void> check_is_new(const http_call& call);
 
