@@ -7,7 +7,7 @@ namespace baton::gateway {
 namespace {
 
 constexpr std::size_t model_shown_bytes_max = 256;
-constexpr int not_implemented = 501;
+constexpr int forbidden = 403;
 
 std::string error_object(std::string_view text) {
   return json_text(nlohmann::ordered_json{{"error", text}});
@@ -43,7 +43,7 @@ error ollama_model_not_found(std::string_view model) {
 
 http_reply ollama_not_carried_out(std::string_view what) {
   http_reply reply;
-  reply.status = not_implemented;
+  reply.status = forbidden;
   reply.body = error_object(
       fmt::format("this server does not {}: it serves the models of its configuration", what));
   return reply;

@@ -18,7 +18,7 @@ http_reply ollama_refusal(const rejected& no, int overload_status);
 
 // In Ollama's words: its clients look for them before they pull a model.
 error ollama_model_not_found(std::string_view model);
-// A call about model files, which a gateway does not change: 501.
+// A call about model files, which a gateway does not change: 403.
 http_reply ollama_not_carried_out(std::string_view what);
 
 } // namespace baton::gateway

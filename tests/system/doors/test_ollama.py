@@ -192,7 +192,7 @@ def test_model_files_are_not_changed(own, client):
     for refused in (lambda: client.push("fake"), lambda: client.create("x", from_="fake"), lambda: client.copy("fake", "x"), lambda: client.delete("fake")):
         with pytest.raises(ollama.ResponseError, match="this server does not") as e:
             refused()
-        assert e.value.status_code == 501
+        assert e.value.status_code == 403
 
 
 def test_embeddings(own, client):

@@ -265,7 +265,7 @@ TEST_CASE("errors of Ollama's API") {
   const auto unknown = ollama_failure(ollama_model_not_found("x"));
   CHECK(unknown.status == 404);
   CHECK(unknown.body == R"({"error":"model 'x' not found"})");
-  CHECK(ollama_not_carried_out("push models").status == 501);
+  CHECK(ollama_not_carried_out("push models").status == 403);
   rejected no;
   no.reason = fail(errc::no_job_ticket, "full");
   no.retry_after = std::chrono::seconds(3);
