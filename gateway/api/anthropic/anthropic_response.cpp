@@ -96,14 +96,7 @@ http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& 
 
 anthropic_stream::anthropic_stream(const reply_shape& shape, reply_identity who,
                                    const std::optional<stream_position>& from)
-    : shape_(shape), who_(std::move(who)), position_(from.value_or(stream_position())) {
-  position_.ticket = who_.ticket;
-  position_.resume_key = who_.resume_key;
-  position_.from.resize(1);
-  position_.text_bytes.resize(1);
-  bytes_had_ = position_.text_bytes[0];
-  had_end_ = position_.from[0].has_finish;
-  has_begun_ = had_end_ || position_.from[0].index > 0;
+    : shape_(shape), who_(std::move(who)), position_(who_, from), has_begun_(position_.had_any()) {
   if (shape_.calls) {
     calls_.emplace(shape_.calls);
   }
@@ -192,7 +185,7 @@ void anthropic_stream::end(const chunk& c) {
   }
   close_block();
   emit("message_delta", {{"delta", stop_fields(c, has_calls_)}, {"usage", anthropic_usage(c)}});
-  if (had_end_) {
+  if (position_.had_end()) {
     events_.clear();
   }
   emit("message_stop", ordered::object());
@@ -206,7 +199,7 @@ void anthropic_stream::flush(std::string& out) {
   }
   out.append(events_, 0, last_at_);
   out += "id: ";
-  append_position(out, position_);
+  append_position(out, position_.now());
   out += '\n';
   out.append(events_, last_at_);
   events_.clear();
@@ -217,8 +210,7 @@ void anthropic_stream::add(const chunk& c, std::string& out) {
     return;
   }
   const auto text = std::string_view(c.text);
-  const auto had = std::min<std::uint64_t>(bytes_had_, text.size());
-  bytes_had_ -= had;
+  const auto had = position_.advance(c);
   if (had > 0) {
     take(text.substr(0, had));
     events_.clear();
@@ -227,19 +219,14 @@ void anthropic_stream::add(const chunk& c, std::string& out) {
   if (had < text.size()) {
     take(text.substr(had));
   }
-  auto& at = position_.from[0];
-  at.index = std::max(at.index, c.index);
-  position_.text_bytes[0] += text.size() - had;
   if (c.finish != finish::none) {
-    at.has_finish = true;
     end(c);
   }
   flush(out);
 }
 
 void anthropic_stream::moved_to(const granted& g) {
-  position_.ticket = g.ticket;
-  position_.resume_key = g.resume_key;
+  position_.moved_to(g);
 }
 
 void anthropic_stream::fail(const error& e, std::string& out) {

@@ -9,8 +9,7 @@
 
 #include "gateway/api/openai/call_parser.hpp"
 #include "gateway/api/openai/openai_request.hpp"
-#include "gateway/base/stream_position.hpp"
-#include "gateway/request/response_writer.hpp"
+#include "gateway/request/answer_position.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -65,14 +64,12 @@ private:
 
   reply_shape shape_;
   reply_identity who_;
-  stream_position position_;
+  answer_position position_;
   std::optional<call_parser> calls_;
   std::string events_;      // of this chunk
   std::size_t last_at_ = 0; // in events_: the last event
   block_kind open_ = block_kind::none;
   std::uint32_t block_ = 0; // index of the open or the next block
-  std::uint64_t bytes_had_; // of old text still to be parsed
-  bool had_end_;            // the client has the end of the message
   bool has_begun_;
   bool has_calls_ = false;
   bool has_ended_ = false;

@@ -116,13 +116,7 @@ http_reply ollama_unary::reply(const reply_identity& who, const reply_times& whe
 
 ollama_stream::ollama_stream(ollama_shape shape, reply_identity who,
                              const std::optional<stream_position>& from)
-    : shape_(std::move(shape)), who_(std::move(who)), position_(from.value_or(stream_position())) {
-  position_.ticket = who_.ticket;
-  position_.resume_key = who_.resume_key;
-  position_.from.resize(1);
-  position_.text_bytes.resize(1);
-  bytes_had_ = position_.text_bytes[0];
-  had_end_ = position_.from[0].has_finish;
+    : shape_(std::move(shape)), who_(std::move(who)), position_(who_, from) {
   if (shape_.is.calls) {
     calls_.emplace(shape_.is.calls);
   }
@@ -205,7 +199,7 @@ void ollama_stream::end(const chunk& c) {
     take(rest);
     give_call();
   }
-  if (had_end_) {
+  if (position_.had_end()) {
     lines_.clear();
   }
   auto when = who_.times;
@@ -224,7 +218,7 @@ void ollama_stream::flush(std::string& out) {
   }
   out += std::exchange(lines_, {});
   out += R"(,"id":")";
-  append_position(out, position_);
+  append_position(out, position_.now());
   out += "\"}\n";
 }
 
@@ -236,13 +230,12 @@ void ollama_stream::add(const chunk& c, std::string& out) {
     first_ = shape_.clock.now();
   }
   const auto text = std::string_view(c.text);
-  const auto had = std::min<std::uint64_t>(bytes_had_, text.size());
-  bytes_had_ -= had;
+  const auto had = position_.advance(c);
   if (had > 0) {
     take(text.substr(0, had));
     lines_.clear();
   }
-  const bool is_new = had < text.size() || (text.empty() && bytes_had_ == 0);
+  const bool is_new = had < text.size() || (text.empty() && !position_.is_behind());
   if (shape_.is.has_logprobs && is_new) {
     for (auto& entry : logprobs_content(c.details)) {
       logprobs_.push_back(std::move(entry));
@@ -251,19 +244,14 @@ void ollama_stream::add(const chunk& c, std::string& out) {
   if (had < text.size()) {
     take(text.substr(had));
   }
-  auto& at = position_.from[0];
-  at.index = std::max(at.index, c.index);
-  position_.text_bytes[0] += text.size() - had;
   if (c.finish != finish::none) {
-    at.has_finish = true;
     end(c);
   }
   flush(out);
 }
 
 void ollama_stream::moved_to(const granted& g) {
-  position_.ticket = g.ticket;
-  position_.resume_key = g.resume_key;
+  position_.moved_to(g);
 }
 
 void ollama_stream::fail(const error& e, std::string& out) {

@@ -13,8 +13,7 @@
 
 #include "gateway/api/ollama/ollama_request.hpp"
 #include "gateway/api/openai/call_parser.hpp"
-#include "gateway/base/stream_position.hpp"
-#include "gateway/request/response_writer.hpp"
+#include "gateway/request/answer_position.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -85,14 +84,12 @@ private:
 
   ollama_shape shape_;
   reply_identity who_;
-  stream_position position_;
+  answer_position position_;
   std::optional<call_parser> calls_;
   std::optional<call_delta::part> call_; // not complete yet
   std::string lines_;                    // of this chunk, each without its end
   nlohmann::ordered_json logprobs_ = nlohmann::ordered_json::array(); // for the next line
   std::optional<reply_times::clock::time_point> first_;               // token
-  std::uint64_t bytes_had_;                                           // of old text to be parsed
-  bool had_end_; // the client has the end of the answer
   bool has_ended_ = false;
 };
 
