@@ -1,8 +1,6 @@
 #include "gateway/api/ollama/ollama_embedding.hpp"
 
-#include "gateway/api/openai/embedding_reply.hpp"
 #include "gateway/base/json_text.hpp"
-#include "schema/ensure.hpp"
 
 #include <fmt/format.h>
 
@@ -12,30 +10,25 @@
 namespace baton::gateway {
 
 void ollama_embedding::add(chunk c) {
-  ENSURE(c.choice < all_.size(), "an embedding of input {} of {}", c.choice, all_.size());
-  if (c.finish == finish::none) {
-    return;
+  if (c.finish != finish::none) {
+    wait_micros_ = std::max(wait_micros_, c.prepare_micros + c.queue_micros);
   }
-  ENSURE(left_ > 0 && all_[c.choice].empty(), "input {} has two embeddings", c.choice);
-  all_[c.choice] = std::move(c.embedding);
-  prompt_tokens_ += c.prompt_tokens;
-  wait_micros_ = std::max(wait_micros_, c.prepare_micros + c.queue_micros);
-  --left_;
+  inputs_.add(std::move(c));
 }
 
 http_reply ollama_embedding::reply(const reply_identity& /*who*/, const reply_times& when) const {
   std::string out;
   if (is_older_) {
     out = R"({"embedding":)";
-    append_numbers(out, all_.front());
+    append_numbers(out, inputs_.all().front());
     return json_reply(out + "}");
   }
   out = R"({"model":)";
   append_json_string(out, model_);
   out += R"(,"embeddings":[)";
-  for (std::size_t i = 0; i < all_.size(); ++i) {
+  for (std::size_t i = 0; i < inputs_.all().size(); ++i) {
     out += i == 0 ? "" : ",";
-    append_numbers(out, all_[i]);
+    append_numbers(out, inputs_.all()[i]);
   }
   const auto nanoseconds = [](auto d) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
@@ -45,7 +38,7 @@ http_reply ollama_embedding::reply(const reply_identity& /*who*/, const reply_ti
   return json_reply(out + fmt::format(R"(],"total_duration":{},"load_duration":{},)"
                                       R"("prompt_eval_count":{}}})",
                                       nanoseconds(when.ended - when.read), nanoseconds(waited),
-                                      prompt_tokens_));
+                                      inputs_.prompt_tokens()));
 }
 
 http_reply ollama_no_embeddings(const std::string& model) {

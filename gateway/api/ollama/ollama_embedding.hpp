@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gateway/api/ollama/ollama_request.hpp"
+#include "gateway/api/openai/embedding_reply.hpp"
 #include "gateway/request/response_writer.hpp"
 
 #include <string>
@@ -13,18 +14,15 @@ namespace baton::gateway {
 class ollama_embedding final : public unary_writer {
 public:
   explicit ollama_embedding(const ollama_embed& asked)
-      : model_(asked.model), is_older_(asked.is_older), all_(asked.requests.size()),
-        left_(asked.requests.size()) {}
+      : model_(asked.model), is_older_(asked.is_older), inputs_(asked.requests.size()) {}
   void add(chunk c) override;
-  bool is_complete() const noexcept override { return left_ == 0; }
+  bool is_complete() const noexcept override { return inputs_.is_complete(); }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
 
 private:
   std::string model_;
   bool is_older_;
-  std::vector<std::vector<float>> all_; // by choice: of each input
-  std::size_t left_;
-  std::uint64_t prompt_tokens_ = 0;
+  input_embeddings inputs_;
   std::uint64_t wait_micros_ = 0; // before the first step, of the slowest input
 };
 

@@ -223,46 +223,49 @@ result<ollama_embed> read_ollama_embed(field_reader& fields, std::string_view na
   return out;
 }
 
+// `read` of the fields of the body's object.
+template <class Read>
+auto read_body(std::string_view body, const request_limits& limits, Read&& read)
+    -> decltype(read(std::declval<field_reader&>())) {
+  const auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  return read(fields);
+}
+
 } // namespace
 
 result<ollama_call> parse_ollama(ollama_route route, std::string_view body,
                                  const request_limits& limits) {
-  const auto parsed = parse_body(body, limits.json_depth_max);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
-  ollama_call out;
-  out.route = route;
-  ollama_reader(fields, body, limits).read(out);
-  if (auto ok = fields.finish(unsupported_in_ollama); !ok) {
-    return ok.error();
-  }
-  if (out.only_loads) {
+  return read_body(body, limits, [&](field_reader& fields) -> result<ollama_call> {
+    ollama_call out;
+    out.route = route;
+    ollama_reader(fields, body, limits).read(out);
+    if (auto ok = fields.finish(unsupported_in_ollama); !ok) {
+      return ok.error();
+    }
+    if (out.only_loads) {
+      return out;
+    }
+    if (auto ok = check_ranges(out.asked.request, limits); !ok) {
+      return in_client_terms(out.asked.client_names, ok.error());
+    }
     return out;
-  }
-  if (auto ok = check_ranges(out.asked.request, limits); !ok) {
-    return in_client_terms(out.asked.client_names, ok.error());
-  }
-  return out;
+  });
 }
 
 result<ollama_embed> parse_ollama_embed(std::string_view body, const request_limits& limits) {
-  const auto parsed = parse_body(body, limits.json_depth_max);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
-  return read_ollama_embed(fields, "input", limits);
+  return read_body(body, limits, [&](field_reader& fields) {
+    return read_ollama_embed(fields, "input", limits);
+  });
 }
 
 result<ollama_embed> parse_ollama_embeddings(std::string_view body, const request_limits& limits) {
-  const auto parsed = parse_body(body, limits.json_depth_max);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
-  auto out = read_ollama_embed(fields, "prompt", limits);
+  auto out = read_body(body, limits, [&](field_reader& fields) {
+    return read_ollama_embed(fields, "prompt", limits);
+  });
   if (out) {
     out->is_older = true;
   }
@@ -270,37 +273,31 @@ result<ollama_embed> parse_ollama_embeddings(std::string_view body, const reques
 }
 
 result<ollama_named> parse_ollama_show(std::string_view body, const request_limits& limits) {
-  const auto parsed = parse_body(body, limits.json_depth_max);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
-  ollama_named out;
-  out.model = read_named(fields);
-  fields.boolean("verbose", false); // there are no further tensors or tokens to list
-  if (auto ok = fields.finish(); !ok) {
-    return ok.error();
-  }
-  return out;
+  return read_body(body, limits, [](field_reader& fields) -> result<ollama_named> {
+    ollama_named out;
+    out.model = read_named(fields);
+    fields.boolean("verbose", false); // there are no further tensors or tokens to list
+    if (auto ok = fields.finish(); !ok) {
+      return ok.error();
+    }
+    return out;
+  });
 }
 
 result<ollama_named> parse_ollama_pull(std::string_view body, const request_limits& limits) {
-  const auto parsed = parse_body(body, limits.json_depth_max);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
-  ollama_named out;
-  out.model = read_named(fields);
-  fields.boolean("insecure", false);
-  out.is_stream = fields.boolean("stream", true);
-  for (const auto* login : {"username", "password"}) {
-    fields.find(login);
-  }
-  if (auto ok = fields.finish(); !ok) {
-    return ok.error();
-  }
-  return out;
+  return read_body(body, limits, [](field_reader& fields) -> result<ollama_named> {
+    ollama_named out;
+    out.model = read_named(fields);
+    fields.boolean("insecure", false);
+    out.is_stream = fields.boolean("stream", true);
+    for (const auto* login : {"username", "password"}) {
+      fields.find(login);
+    }
+    if (auto ok = fields.finish(); !ok) {
+      return ok.error();
+    }
+    return out;
+  });
 }
 
 // An empty body asks for every field; the errors about missing ones are ignored.

@@ -38,7 +38,7 @@ void append_numbers(std::string& out, const std::vector<float>& values) {
   out += ']';
 }
 
-void embedding_reply::add(chunk c) {
+void input_embeddings::add(chunk&& c) {
   ENSURE(c.choice < all_.size(), "an embedding of input {} of {}", c.choice, all_.size());
   if (c.finish == finish::none) {
     return;
@@ -51,20 +51,20 @@ void embedding_reply::add(chunk c) {
 
 std::string embedding_reply::body() const {
   std::string out = R"({"object":"list","data":[)";
-  for (std::size_t i = 0; i < all_.size(); ++i) {
+  for (std::size_t i = 0; i < inputs_.all().size(); ++i) {
     out += i == 0 ? "" : ",";
     out += fmt::format(R"({{"object":"embedding","index":{},"embedding":)", i);
     if (format_ == embedding_format::base64) {
-      append_base64(out, all_[i]);
+      append_base64(out, inputs_.all()[i]);
     } else {
-      append_numbers(out, all_[i]);
+      append_numbers(out, inputs_.all()[i]);
     }
     out += '}';
   }
   out += R"(],"model":)";
   append_json_string(out, model_);
-  return out +
-         fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})", prompt_tokens_);
+  return out + fmt::format(R"(,"usage":{{"prompt_tokens":{0},"total_tokens":{0}}}}})",
+                           inputs_.prompt_tokens());
 }
 
 http_reply embedding_reply::reply(const reply_identity& /*who*/,
