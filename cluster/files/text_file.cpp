@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace baton::cluster {
@@ -26,6 +27,17 @@ std::string first_line(const fs::path& file) {
   std::string line;
   std::getline(in, line);
   return line;
+}
+
+std::string beginning_of(const fs::path& file, std::size_t bytes_max) {
+  std::error_code failed;
+  const auto bytes = fs::file_size(file, failed);
+  std::ifstream in(file, std::ios::binary);
+  std::string text(
+      failed ? 0 : static_cast<std::size_t>(std::min<std::uintmax_t>(bytes, bytes_max)), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
 }
 
 } // namespace baton::cluster

@@ -1,8 +1,9 @@
-// Small text files: replaced whole, and read by their first line.
+// Small text files: replaced whole, and read in part.
 #pragma once
 
 #include "schema/result.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -14,5 +15,8 @@ result<void> replace_file(const std::filesystem::path& file, const std::string& 
 
 // Without its newline; empty if there is none, or no such file.
 std::string first_line(const std::filesystem::path& file);
+
+// At most that many bytes of its beginning; empty if it cannot be read.
+std::string beginning_of(const std::filesystem::path& file, std::size_t bytes_max);
 
 } // namespace baton::cluster

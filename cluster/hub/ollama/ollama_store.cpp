@@ -2,12 +2,12 @@
 
 #include "cluster/files/files_below.hpp"
 #include "cluster/files/json_text.hpp"
+#include "cluster/files/text_file.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 namespace baton::cluster {
 namespace fs = std::filesystem;
@@ -17,7 +17,7 @@ constexpr std::string_view default_host = "registry.ollama.ai", default_space = 
                            default_tag = "latest";
 constexpr std::string_view layer_prefix = "application/vnd.ollama.image.";
 constexpr std::string_view digest_prefix = "sha256:";
-constexpr std::uintmax_t manifest_bytes_max = 1u << 20;
+constexpr std::size_t manifest_bytes_max = 1u << 20;
 constexpr std::size_t manifests_max = 10'000, layers_max = 256, name_bytes_max = 128,
                       digest_digits_max = 64;
 constexpr int manifest_depth = 3; // HOST/NAMESPACE/MODEL
@@ -55,11 +55,8 @@ nlohmann::json layers_in(const fs::path& manifest) {
   if (!fs::is_regular_file(manifest, failed) ||
       fs::file_size(manifest, failed) > manifest_bytes_max)
     return nullptr;
-  std::ifstream in(manifest, std::ios::binary);
-  std::string text(manifest_bytes_max, 0);
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  auto parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto parsed = nlohmann::json::parse(beginning_of(manifest, manifest_bytes_max), nullptr,
+                                      /*allow_exceptions=*/false);
   const auto layers = parsed.is_object() ? parsed.find("layers") : parsed.end();
   return layers != parsed.end() && layers->is_array() && layers->size() <= layers_max
              ? std::move(*layers)

@@ -1,12 +1,12 @@
 #include "cluster/models/triton/triton_auto_complete.hpp"
 
 #include "cluster/files/memory_file.hpp"
+#include "cluster/files/text_file.hpp"
 #include "cluster/process/child.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <future>
 #include <iterator>
 #include <map>
@@ -25,11 +25,8 @@ constexpr std::size_t source_bytes_max = 4u << 20;
 constexpr std::size_t answers_max = 4 * limits::models_max; // of several versions of each model
 
 bool has_hook(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(source_bytes_max, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const auto read = std::string_view(text).substr(0, static_cast<std::size_t>(in.gcount()));
-  return read.find(hook) != read.npos;
+  const auto source = beginning_of(file, source_bytes_max);
+  return source.find(hook) != source.npos;
 }
 
 // The exit status is not used: another watcher of this process's children may reap it.

@@ -48,3 +48,14 @@ TEST_CASE("files of a tree are found through links to them, and directories are 
   CHECK(below(0) == std::vector<std::string>{"link", "z"});
   CHECK(files_below(dir.path() / "none").empty());
 }
+
+TEST_CASE("the beginning of a file has at most the bytes that were asked for") {
+  const baton::testing::scratch_directory dir;
+  const auto file = dir.path() / "text";
+  std::ofstream(file) << "one\ntwo";
+  CHECK(beginning_of(file, 5) == "one\nt");
+  CHECK(beginning_of(file, 100) == "one\ntwo");
+  CHECK(beginning_of(file, 0).empty());
+  CHECK(beginning_of(dir.path() / "none", 100).empty());
+  CHECK(beginning_of(dir.path(), 100).empty());
+}
