@@ -8,6 +8,7 @@ import anthropic
 import httpx
 import pytest
 from anthropic.types import MessageTokensCount
+from fake_answers import call, say, saying
 from raw import connect, exchange, request
 
 from conftest import key_table
@@ -25,18 +26,6 @@ def client_of(gateway, key="none", kind=anthropic.Anthropic, **options):
 @pytest.fixture
 def client(gateway):
     return client_of(gateway)
-
-
-def say(content):
-    return [{"role": "user", "content": content}]
-
-
-def saying(text):
-    return say(f"answer={text.encode().hex()}")
-
-
-def call(name, arguments):
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
 
 
 TWO = "I look.\n" + call("get_weather", {"city": "Zürich \"x\"", "days": 2}) + "\n" + call("get_time", {})

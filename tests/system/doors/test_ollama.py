@@ -7,6 +7,7 @@ import json
 import httpx
 import ollama
 import pytest
+from fake_answers import call, say, saying
 from raw import connect, exchange, request
 
 from conftest import Gateway, key_table
@@ -27,18 +28,6 @@ def own():
 @pytest.fixture
 def client(own):
     return ollama.Client(host=own.ollama, timeout=30)
-
-
-def say(content):
-    return [{"role": "user", "content": content}]
-
-
-def saying(text):
-    return say(f"answer={text.encode().hex()}")
-
-
-def call(name, arguments):
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
 
 
 TWO = "I look.\n" + call("get_weather", {"city": "Zürich \"x\"", "days": 2}) + "\n" + call("get_time", {})

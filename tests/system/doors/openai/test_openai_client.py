@@ -6,6 +6,7 @@ import subprocess
 import openai
 import pydantic
 import pytest
+from fake_answers import say
 from openai.types.chat import ParsedChatCompletionMessage
 
 
@@ -16,10 +17,6 @@ def client_of(gateway, key="none"):
 @pytest.fixture
 def client(gateway):
     return client_of(gateway)
-
-
-def say(content):
-    return [{"role": "user", "content": content}]
 
 
 def test_chat_whole(client):

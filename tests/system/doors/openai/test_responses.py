@@ -7,6 +7,7 @@ import httpx
 import openai
 import pydantic
 import pytest
+from fake_answers import call, prompt_for
 
 from conftest import key_table
 
@@ -30,14 +31,6 @@ def until(client, response_id, *states, seconds=20):
         assert time.monotonic() < end, r.status
         time.sleep(0.02)
     return r
-
-
-def saying(text):
-    return f"answer={text.encode().hex()}"
-
-
-def call(name, arguments):
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
 
 
 def test_whole(client):
@@ -75,12 +68,12 @@ def test_stream(client):
 
 def test_calls_of_functions(client):
     text = "I look.\n" + call("get_weather", {"city": "Z\u00fcrich"})
-    r = client.responses.create(model="fake", input=saying(text), tools=[WEATHER])
+    r = client.responses.create(model="fake", input=prompt_for(text), tools=[WEATHER])
     message, asked = r.output
     assert message.content[0].text == "I look." and asked.type == "function_call" and asked.name == "get_weather"
     assert json.loads(asked.arguments) == {"city": "Z\u00fcrich"}
     assert r.tools[0].name == "get_weather" and r.tool_choice == "auto"
-    events = list(client.responses.create(model="fake", input=saying(text), tools=[WEATHER], tool_choice={"type": "function", "name": "get_weather"}, stream=True))
+    events = list(client.responses.create(model="fake", input=prompt_for(text), tools=[WEATHER], tool_choice={"type": "function", "name": "get_weather"}, stream=True))
     done = [e for e in events if e.type == "response.function_call_arguments.done"]
     parts = "".join(e.delta for e in events if e.type == "response.function_call_arguments.delta")
     assert len(done) == 1 and done[0].arguments == parts and json.loads(parts) == {"city": "Z\u00fcrich"}
@@ -96,7 +89,7 @@ def test_structured(client, gateway):
         name: str
         people: int
 
-    r = client.responses.parse(model="fake", input=saying('{"name": "Bern", "people": 134506}'), text_format=City)
+    r = client.responses.parse(model="fake", input=prompt_for('{"name": "Bern", "people": 134506}'), text_format=City)
     assert r.output_parsed == City(name="Bern", people=134506)
     assert r.text.format.type == "json_schema"
 

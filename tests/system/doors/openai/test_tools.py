@@ -7,19 +7,12 @@ import httpx
 import openai
 import pydantic
 import pytest
+from fake_answers import call, saying
 
 CHAT = "/v1/chat/completions"
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
 TIME = {"type": "function", "function": {"name": "get_time"}}
-
-
-def call(name, arguments, key="arguments"):
-    return f'<tool_call>\n{{"name": "{name}", "{key}": {json.dumps(arguments)}}}\n</tool_call>'
-
-
-def saying(text):
-    return [{"role": "user", "content": f"answer={text.encode().hex()}"}]
 
 
 @pytest.fixture
