@@ -17,8 +17,9 @@ class gateway_state;
 void add_repository(std::vector<kserve_standing>& all, const served_models& served,
                     const snapshot& now);
 
-// `all`: the parameters of a load, null or an object. None is supported: `config` and `file:PATH` of
-// Triton would let a client choose what runs here. Errors: unsupported_parameter (with the name).
+// `all`: the parameters of a load, null or an object. None is supported: `config` and `file:PATH`
+// of Triton would let a client choose what runs here. Errors: unsupported_parameter (with the
+// name).
 result<void> check_load_parameters(const json& all);
 
 // The order to the root for a load or unload of `model`. Nothing: the model is from nodes.toml, or
