@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from sections import memory, soak  # noqa: E402
 
-RESTART_RULES = pathlib.Path(__file__).resolve().parents[3] / "actors" / "restart.hpp"
+RESTART_RULES = pathlib.Path(__file__).resolve().parents[3] / "actors/supervision/restart.hpp"
 SHARDS = ["shard-0", "shard-1"]
 
 
