@@ -63,7 +63,7 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
     for row in g.routes:
         is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
         is_of_files = row["path"] in ("/api/push", "/api/create", "/api/copy", "/api/delete")  # of models, which no call changes
-        served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 501 if is_of_files else 503 if row["path"].endswith("/unload") else 200
+        served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 403 if is_of_files else 503 if row["path"].endswith("/unload") else 200
         is_open, is_admins = row["access"] in ("open", "page"), row["access"] == "admin"
         answer = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401
