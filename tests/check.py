@@ -271,6 +271,14 @@ SANITIZERS = {
 }
 
 
+def sanitized(preset):
+    """The unit tests and some seeds of the simulation, in a build of their own."""
+    env = SANITIZERS[preset]
+    if build(preset):
+        unit(preset, env)
+        sim(preset, ("--seeds", str(SANITIZED_SEEDS)), env)
+
+
 # tests/bench/NAME.py -> what of a release build it wants
 MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",)}
 
@@ -289,7 +297,7 @@ def main(arguments):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
         return show([python, f"tests/bench/{level}.py", *arguments[1:]])
-    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick"):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick", *SANITIZERS):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     scale = deadline_scale.measured(os.environ)
@@ -303,6 +311,8 @@ def main(arguments):
         fuzz(arguments[1:])
     elif level == "gpu":
         gpu()
+    elif level in SANITIZERS:
+        sanitized(level)
     elif build("dev"):
         if level in ("default", "all", "unit"):
             unit()
@@ -315,10 +325,8 @@ def main(arguments):
         if level in ("all", "planted"):
             planted(arguments[1:])
     if level == "all":
-        for preset, env in SANITIZERS.items():
-            if build(preset):
-                unit(preset, env)
-                sim(preset, ("--seeds", str(SANITIZED_SEEDS)), env)
+        for preset in SANITIZERS:
+            sanitized(preset)
         fuzz([])
     if TALLY.skipped:
         print(f"{TALLY.skipped} skipped")
