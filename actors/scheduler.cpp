@@ -1,154 +1,13 @@
 #include "actors/scheduler.hpp"
 
 #include "actors/actor_faults.hpp"
-#include "schema/limits.hpp"
-
-#include <spdlog/spdlog.h>
-
-#include <numeric>
+#include "actors/scheduler_epochs.hpp"
+#include "actors/scheduler_status.hpp"
 
 namespace baton::actors {
 namespace {
 
-using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_state>;
-
-double seconds_between(schedule::time_point from, schedule::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-// -- reports to gateways and root --
-
-// The cause of failing epochs if all shards are present; otherwise the missing shard.
-std::string reason_now(const scheduler_state& s) {
-  const bool is_complete =
-      s.pipeline->current() != pipeline::state::waiting || !s.pipeline->openable().empty();
-  const bool is_failing = s.retries.keeps_failing() || s.retries.is_paused();
-  return is_complete && is_failing ? s.retries.reason() : s.pipeline->reason();
-}
-
-model_card card_now(const scheduler_state& s) {
-  auto card = s.options.card;
-  card.reason = reason_now(s);
-  if (s.is_draining)
-    card.phase = phase::draining;
-  else if (s.core->is_open() && !s.retries.keeps_failing())
-    card.phase = phase::ready;
-  else if (s.pipeline->is_off())
-    card.phase = phase::stopped;
-  else
-    card.phase = s.was_open ? phase::recovering : phase::loading;
-  return card;
-}
-
-// Without the values that depend on time.
-load_report load_now(const scheduler_state& s) {
-  auto load = s.core->load();
-  load.model = s.options.card.name;
-  load.epochs = s.epochs;
-  load.recoveries = s.recoveries;
-  load.recovery_seconds = s.recovery_seconds;
-  load.stage_busy_micros = s.busy_micros;
-  return load;
-}
-
-// The load goes first: when a model is ready, its metrics are available.
-void send_status(scheduler_pointer self, process_id gateway, const load_report& load,
-                 const model_card& card) {
-  auto to = self->state.options.peers.gateway(gateway);
-  self->send(to, load);
-  self->send(to, card);
-}
-
-void publish_status(scheduler_pointer self) {
-  auto& s = self->state;
-  const auto load = load_now(s);
-  const auto card = card_now(s);
-  for (auto gateway : s.gateways)
-    send_status(self, gateway, load, card);
-  // A head without layers is in its intended state.
-  s.options.report_status(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
-}
-
-void publish_load(scheduler_pointer self) {
-  auto& s = self->state;
-  auto now = s.options.now();
-  auto load = load_now(s);
-  auto busy = std::accumulate(s.busy_micros.begin(), s.busy_micros.end(), std::uint64_t{0});
-  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.pipeline->stages());
-  if (load.in_flight > 0 && span > 0)
-    load.bubble_ratio = std::max(0.0, 1 - static_cast<double>(busy - s.busy_reported) / 1e6 / span);
-  s.busy_reported = busy;
-  s.reported_at = now;
-  for (auto gateway : s.gateways)
-    self->send(s.options.peers.gateway(gateway), load);
-  s.options.report(load);
-}
-
-// True if all shards are present and the pause after the last failed epoch is over. Reports a new
-// pause.
-bool may_open(scheduler_pointer self) {
-  auto& s = self->state;
-  const bool was_paused = s.retries.is_paused();
-  const bool kept_failing = s.retries.keeps_failing();
-  auto shards = s.pipeline->openable();
-  if (shards.empty())
-    return false;
-  const bool may = s.retries.may_open(shards, s.options.now());
-  if (may)
-    s.retries.on_opening(std::move(shards));
-  if (kept_failing != s.retries.keeps_failing() || (!may && !was_paused)) {
-    spdlog::warn("{}", s.retries.reason());
-    publish_status(self);
-  }
-  return may;
-}
-
-// Opens an epoch if possible. Names the blocks that new shards can take over, or none if there are
-// too many to name.
-void try_open(scheduler_pointer self) {
-  auto& s = self->state;
-  if (!may_open(self))
-    return;
-  auto orders = s.pipeline->open_if_complete();
-  s.opening_at = s.options.now();
-  std::vector<block_index> held;
-  if (!orders.empty() && orders.front().what.takes)
-    for (const auto& b : s.core->held_blocks())
-      held.push_back(b.block);
-  for (auto& order : orders) {
-    if (held.empty() || held.size() > limits::copies_max)
-      order.what.takes.reset();
-    else
-      order.what.takes->blocks = held;
-    self->send(s.options.peers.stage(order.process), std::move(order.what));
-  }
-}
-
-// Also counts an epoch that never opened as failed.
-void close(scheduler_pointer self, const std::string& why) {
-  auto& s = self->state;
-  const auto now = s.options.now();
-  s.retries.on_closed(now, s.core->has_flights(), why);
-  if (!s.core->is_open())
-    return;
-  spdlog::warn("epoch {} is closed: {}", s.pipeline->epoch().value, why);
-  s.closed_at = now;
-  s.core->close_epoch(s.retries.failing_since().value_or(now), why);
-  publish_status(self);
-}
-
 // -- after every event: form and send what can run --
-
-// Switches between two micro-batches: in-flight steps end first, and no others follow. A step that
-// never returns closes the epoch as usual (step_timeout).
-void switch_if_due(scheduler_pointer self) {
-  auto& s = self->state;
-  if (!s.pipeline->is_switch_due() || s.core->has_flights())
-    return;
-  close(self, "another generation of shards takes over");
-  s.pipeline->switch_over();
-  try_open(self);
-}
 
 void pump(scheduler_pointer self) {
   auto& s = self->state;
@@ -183,90 +42,6 @@ void try_trial_step(scheduler_pointer self) {
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
     return;
   s.trial.begin(*s.core, s.options.card.name, s.options.now());
-}
-
-// -- the pipeline's lifecycle --
-
-void on_opened(scheduler_pointer self, const epoch_opened& m) {
-  auto& s = self->state;
-  if (!s.pipeline->on_opened(m))
-    return;
-  s.core->open_epoch(s.pipeline->epoch(),
-                     {s.pipeline->stages(), s.pipeline->blocks(), s.pipeline->block_positions(),
-                      s.pipeline->swap_blocks(), s.pipeline->pools()},
-                     s.pipeline->has_restarted_shard() ? schedule::loss::shard
-                                                       : schedule::loss::link,
-                     s.pipeline->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
-  s.retries.on_opened(s.options.now());
-  s.why_lost.clear();
-  ++s.epochs;
-  if (s.was_open) {
-    ++s.recoveries;
-    s.recovery_seconds = seconds_between(s.closed_at, s.options.now());
-    spdlog::info("epoch {} of generation {} is open, {:.3f} s after the last one closed, KV {}",
-                 m.epoch.value, s.pipeline->generation(), s.recovery_seconds,
-                 s.pipeline->keeps_kv() ? "kept" : "lost");
-  } else {
-    spdlog::info("epoch {} is open: {} stages of {} ranks, {} KV blocks, {} of swap space, "
-                 "max_batch_total_tokens {}",
-                 m.epoch.value, s.pipeline->stages(), s.pipeline->width(), s.pipeline->blocks(),
-                 s.pipeline->swap_blocks(), s.core->load().max_batch_total_tokens);
-  }
-  s.was_open = true;
-  s.busy_micros.resize(std::max<std::size_t>(s.busy_micros.size(), s.pipeline->stages()));
-  s.options.serves(s.pipeline->generation());
-  publish_status(self);
-}
-
-// Applies the root's complete plan.
-void on_generations(scheduler_pointer self, const generations& m) {
-  auto& s = self->state;
-  const bool was_off = s.pipeline->is_off();
-  if (s.pipeline->set_plan(m))
-    close(self, "its generation is over");
-  try_open(self);
-  if (s.pipeline->is_off() != was_off)
-    publish_status(self);
-  if (s.core->is_open())
-    s.options.serves(s.pipeline->generation());
-}
-
-void on_ready(scheduler_pointer self, const stage_ready& m) {
-  auto& s = self->state;
-  auto announced = s.pipeline->on_ready(m);
-  if (!announced) {
-    spdlog::error("{}", announced.error().message);
-    if (m.generation == s.pipeline->generation()) // otherwise only the change of generation fails
-      s.options.report_status(phase::failed, announced.error().message);
-    return;
-  }
-  if (announced->closed) {
-    const auto why = std::exchange(s.why_lost, {});
-    close(self, why.empty() ? fmt::format("stage {} announced itself again", m.stage)
-                            : fmt::format("stage {} lost the epoch: {}", m.stage, why));
-  }
-  try_open(self);
-}
-
-void on_peer_up(scheduler_pointer self, const peer_up& m) {
-  auto& s = self->state;
-  if (m.peer.role == role::gateway) {
-    s.gateways.insert(m.peer.process);
-    send_status(self, m.peer.process, load_now(s), card_now(s));
-  } else if (m.peer.role == role::shard) {
-    s.pipeline->on_up(m.peer);
-    try_open(self);
-  }
-}
-
-void on_peer_down(scheduler_pointer self, const peer_down& m) {
-  auto& s = self->state;
-  if (s.gateways.erase(m.process) > 0)
-    s.core->orphan_all_of(m.process);
-  if (s.pipeline->on_down(m.process)) {
-    close(self, fmt::format("process {} went down: {}", m.process.value, m.why));
-    try_open(self); // while the plan changes, another generation may be complete
-  }
 }
 
 // -- the step --
@@ -324,22 +99,7 @@ void on_tick(scheduler_pointer self) {
   auto now = s.options.now();
   s.core->tick(now);
   self->send(s.options.detokenizer, tick{});
-  if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
-    close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
-    s.pipeline->abandon();
-    try_open(self);
-  }
-  if (s.pipeline->current() == pipeline::state::opening && now - s.opening_at >= opening_timeout) {
-    const auto why = fmt::format("it did not open within {} s", opening_timeout.count() / 1000);
-    spdlog::warn("epoch {}: {}", s.pipeline->epoch().value, why);
-    close(self, why);
-    s.pipeline->abandon();
-    try_open(self);
-  }
-  if (s.retries.has_held(now, s.core->has_flights()))
-    publish_status(self);
-  if (s.retries.is_paused())
-    try_open(self);
+  end_late_epochs(self);
   try_trial_step(self);
   if (now - s.reported_at < report_interval)
     return;

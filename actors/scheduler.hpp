@@ -62,7 +62,10 @@ struct scheduler_state {
   bool is_draining = false;
 };
 
-scheduler_actor::behavior_type scheduler(scheduler_actor::stateful_pointer<scheduler_state> self,
-                                         scheduler_options options);
+using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_state>;
+
+// scheduler.cpp has tickets and steps, scheduler_epochs.cpp the lifecycle of the pipeline,
+// scheduler_status.cpp the reports.
+scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_options options);
 
 } // namespace baton::actors
