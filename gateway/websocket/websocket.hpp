@@ -2,17 +2,12 @@
 #pragma once
 
 #include "gateway/connections/connection.hpp"
+#include "gateway/websocket/socket_requests.hpp"
 
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
 
 namespace baton::gateway {
-
-// Facts of the handshake.
-struct socket_origin {
-  std::string request_id;
-  std::string address; // of the client
-};
 
 // Takes over the socket of an HTTP session after an upgrade request, and serves it until it ends.
 // `who` is the authenticated principal of all requests on it.
