@@ -7,8 +7,7 @@
 #pragma once
 
 #include "gateway/admission/admission.hpp"
-#include "gateway/api/kserve/kserve_infer.hpp"
-#include "schema/codec/codec.hpp"
+#include "gateway/zmq/zmq_request.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -31,14 +30,14 @@ public:
   // `identity`: the client as the authenticator identified it.
   zmq_client(admission& opener, const hello& who, principal identity, wiring wires, instant now);
 
-  process_id process() const noexcept { return who_.process; }
-  incarnation_id incarnation() const noexcept { return who_.incarnation; }
+  process_id process() const noexcept { return link_.peer().process; }
+  incarnation_id incarnation() const noexcept { return link_.peer().incarnation; }
   const principal& identity() const noexcept { return identity_; }
   // The client is unreachable: drop it.
-  bool is_lost() const noexcept { return is_lost_; }
+  bool is_lost() const noexcept { return link_.is_lost(); }
   bool is_silent(instant now) const;
 
-  void acknowledge();
+  void acknowledge() { link_.acknowledge(); }
   // Handles a verified message of this client's incarnation.
   void take(message m, instant now);
   // Handles a message of this client's incarnation that violates the protocol.
@@ -48,17 +47,9 @@ public:
   void end_faulty(std::uint64_t request, const error& why);
   // Sends the request's events as far as credit allows.
   void pump(std::uint64_t request);
-  void beat();
+  void beat() { link_.beat(); }
 
 private:
-  struct open_entry {
-    open_request open;
-    std::vector<ticket_id> tickets;             // the last one is current
-    std::vector<bool> finished;                 // per choice; empty: not a generation
-    std::optional<language_pieces> pieces = {}; // for a language model requested with tensors
-    field_names client_names = {};              // names of the fields in the client's request
-  };
-
   void on(generate& m);
   void on(const resume& m);
   void on(tokenize& m);
@@ -81,28 +72,16 @@ private:
   void refuse(std::uint64_t request, const error& reason);
   void refuse(std::uint64_t request, rejected no);
   void forget(std::uint64_t request);
-  // True: the request has ended.
-  bool send_event(std::uint64_t request, open_entry& entry, stream_event e);
-  bool send_chunk(std::uint64_t request, open_entry& entry, chunk c);
-  bool send_piece(std::uint64_t request, open_entry& entry, const chunk& c);
-  void send_failure(std::uint64_t request, open_entry& entry, const error& reason);
-  void send(const message& m, std::uint64_t correlation);
-  bool has_credit() const noexcept;
 
   admission& opener_;
-  hello who_;
   principal identity_;
-  wiring wires_;
-  std::map<std::uint64_t, open_entry> requests_; // by the client's request number
+  std::function<std::function<void()>(std::uint64_t request)> wake_for_;
+  zmq_link link_;
+  std::map<std::uint64_t, zmq_request> requests_; // by the client's request number
   // Includes earlier tickets: a client may cancel with one until it learns the new one.
   std::map<ticket_id, std::uint64_t> tickets_;
   std::set<std::uint64_t> held_; // waiting for credit
-  std::uint64_t sequence_ = 0;
-  std::uint64_t data_bytes_ = 0;
-  std::uint64_t credited_bytes_ = 0;
-  std::uint64_t beats_ = 0;
   instant last_seen_;
-  bool is_lost_ = false;
 };
 
 } // namespace baton::gateway
