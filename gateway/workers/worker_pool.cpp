@@ -2,12 +2,13 @@
 
 #include "actors/actor_faults.hpp"
 #include "gateway/workers/answer_order.hpp"
+#include "gateway/workers/open_infers.hpp"
 #include "gateway/workers/worker_parameters.hpp"
 
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
 #include <utility>
 
 namespace baton::gateway {
@@ -23,30 +24,14 @@ constexpr std::chrono::milliseconds tick_horizon{200};
 constexpr std::chrono::milliseconds straggler_max{250};
 
 struct pool_state {
-  struct open_entry {
-    std::shared_ptr<stream> out;
-    infer request; // kept until it ends: its worker may be lost
-    std::shared_ptr<quota_lease> lease;
-    trace_handle trace;
-    instant arrived;
-    std::uint64_t batch = 0; // the batch it is in
-  };
-  struct open_batch {
-    std::uint32_t size = 0, left = 0;
-    instant begun;
-    bool is_well = false; // at least one of its requests has ended so
-  };
-
   static inline const char* name = "worker_pool";
 
   worker_pool_config config;
   schedule::worker_queue queue{schedule::worker_limits{}};
   worker_pool_actor::stateful_pointer<pool_state> self = nullptr;
-  std::unordered_map<std::uint64_t, open_entry> open;
-  std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
+  std::optional<open_infers> open;
+  std::optional<worker_reports> reports;
   pushed_streams pushed;
-  // Incarnations that the root is to end, and why, until they have ended. A new root gets them too.
-  std::map<process_id, std::pair<worker_incarnation, std::string>> condemned;
   answer_order order;              // of open requests, if it is preserved
   metric_registry::source counted; // the handlers' metrics
   std::optional<instant> armed_for;
@@ -65,8 +50,7 @@ struct pool_state {
     auto ok = check_open();
     if (ok)
       ok = read_queue_parameters(m.request, config.limits, a);
-    open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease),
-                                    std::move(m.trace), now()});
+    open->enter(m, now());
     if (ok)
       ok = queue.enter(a, now());
     if (!ok)
@@ -85,59 +69,29 @@ struct pool_state {
   }
 
   void close(const close_request& m) {
-    const auto it = open.find(m.request);
-    if (it == open.end())
+    const auto* entry = open->find(m.request);
+    if (entry == nullptr)
       return; // it ended while the client disconnected
-    if (const auto& trace = it->second.trace)
-      trace->data.left(m.why, now());
-    count_end(it->second, /*is_well=*/false, /*is_cancelled=*/true);
+    if (entry->trace)
+      entry->trace->data.left(m.why, now());
+    open->count_end(*entry, /*is_well=*/false, /*is_cancelled=*/true, now());
     queue.cancel(m.request, now());
     erase(m.request);
     apply_orders();
   }
 
-  // A batch lasts until the last of its requests has ended.
-  void leave_batch(const open_entry& of) {
-    const auto it = batches.find(of.batch);
-    if (it == batches.end() || --it->second.left > 0)
-      return;
-    const auto& b = it->second;
-    if (b.is_well)
-      config.load->tally.batch_ended(b.size,
-                                     std::chrono::duration<double>(now() - b.begun).count());
-    batches.erase(it);
-  }
-
-  void count_end(const open_entry& of, bool is_well, bool is_cancelled) {
-    if (const auto it = batches.find(of.batch); it != batches.end())
-      it->second.is_well |= is_well;
-    constexpr auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
-    ended_request r;
-    r.seconds = seconds(now() - of.arrived);
-    r.is_well = is_well;
-    r.is_cancelled = is_cancelled;
-    const auto begun = of.out->begun_at();
-    r.queue_seconds = begun < of.arrived ? r.seconds : seconds(begun - of.arrived);
-    counts().worker_ended(config.model, config.version, r);
-  }
-
   void erase(std::uint64_t request) {
     order.leave(request);
-    const auto it = open.find(request);
-    if (it == open.end())
-      return;
-    leave_batch(it->second);
-    open.erase(it);
-    config.facts->leave();
+    open->erase(request, now());
   }
 
   // False: the stream was cut, its entry is gone.
   bool deliver(std::uint64_t request, stream_event e) {
-    const auto it = open.find(request);
-    if (it == open.end())
+    const auto* entry = open->find(request);
+    if (entry == nullptr)
       return false;
-    const auto out = it->second.out;
-    const auto trace = it->second.trace;
+    const auto out = entry->out;
+    const auto trace = entry->trace;
     if (trace)
       trace->data.take(e, now());
     const auto* piece = std::get_if<inferred>(&e);
@@ -149,9 +103,9 @@ struct pool_state {
     pushed.add(out);
     if (is_first)
       counts().worker_answered(config.model, config.version,
-                               std::chrono::duration<double>(now() - it->second.arrived).count());
+                               std::chrono::duration<double>(now() - entry->arrived).count());
     if (is_end || !fits)
-      count_end(it->second, is_well && fits, /*is_cancelled=*/false);
+      open->count_end(*entry, is_well && fits, /*is_cancelled=*/false, now());
     if (!fits) {
       if (trace)
         trace->data.cut_off(errc::slow_reader, now());
@@ -232,22 +186,7 @@ struct pool_state {
 
   void carry_out(const schedule::start_batch& o) {
     counts().worker_executed(config.model, config.version);
-    infer_batch batch;
-    batch.batch = o.batch;
-    const auto size = static_cast<std::uint32_t>(o.requests.size());
-    batches[o.batch] = {size, size, now()};
-    for (const auto request : o.requests) {
-      auto& entry = open.at(request);
-      batches.erase(entry.batch); // the worker of its last batch was lost
-      entry.batch = o.batch;
-      entry.out->begun(now());
-      if (entry.trace)
-        entry.trace->data.begun(now());
-      auto item = entry.request;
-      item.request = request;
-      batch.items.push_back(std::move(item));
-    }
-    config.send(o.worker, std::move(batch));
+    config.send(o.worker, open->begin_batch(o.batch, o.requests, now()));
   }
 
   void carry_out(const schedule::end_request& o) {
@@ -262,62 +201,34 @@ struct pool_state {
     config.send(o.worker, cancel_infer{o.request});
   }
 
-  void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
-
-  void condemn(worker_incarnation w, const std::string& why) {
-    spdlog::warn("ending {}: {}", name_of(w.process), why);
-    condemned[w.process] = {w, why};
-    report(w, phase::failed, why);
-  }
+  void carry_out(const schedule::fence_worker& o) { reports->condemn(o.worker, o.why); }
 
   void carry_out(const schedule::release_worker& o) { config.send(o.worker, drain{}); }
 
-  std::string name_of(process_id process) const {
-    for (const auto& p : config.processes)
-      if (p.process == process)
-        return p.name;
-    return fmt::format("process {}", process.value);
-  }
-
-  void report(worker_incarnation w, phase p, std::string reason) {
-    config.report({w.process, w.incarnation, role::worker, name_of(w.process), p, std::move(reason),
-                   0, 0, 0});
-  }
-
   void greeted(worker_incarnation w, std::uint64_t load_micros) {
     if (load_micros > 0)
-      config.load->tally.loaded(name_of(w.process), static_cast<double>(load_micros) / 1e6);
-    const auto c = condemned.find(w.process);
-    if (c != condemned.end() && c->second.first == w)
-      return report(w, phase::failed, c->second.second); // the root is about to end it
+      config.load->tally.loaded(reports->name_of(w.process),
+                                static_cast<double>(load_micros) / 1e6);
+    if (reports->repeat_if_condemned(w))
+      return;
     queue.worker_up(w, now());
-    condemned.erase(w.process);
-    report(w, phase::ready, "");
+    reports->ready(w);
     apply_orders();
   }
 
   void lost(const worker_lost& m) {
     queue.worker_gone(m.worker, m.how, now());
-    if (!m.has_ended)
-      condemn(m.worker, m.how);
-    else if (const auto c = condemned.find(m.worker.process);
-             c != condemned.end() && c->second.first == m.worker)
-      condemned.erase(c);
+    if (m.has_ended)
+      reports->ended(m.worker);
+    else
+      reports->condemn(m.worker, m.how);
     apply_orders();
   }
 
   void silent(worker_incarnation w) {
     if (queue.worker_silent(w, now()))
-      condemn(w, "it stopped responding");
+      reports->condemn(w, "it stopped responding");
     apply_orders();
-  }
-
-  // A new root may have adopted workers of which it knows nothing.
-  void report_all() {
-    for (const auto w : queue.incarnations())
-      report(w, phase::ready, "");
-    for (const auto& [process, c] : condemned)
-      report(c.first, phase::failed, c.second);
   }
 
   // The ticker comes in any case; a batch or a request's timeout may be due earlier.
@@ -348,17 +259,14 @@ struct pool_state {
   }
 
   void end_late_drain() {
-    if (!drain_until || now() < *drain_until || open.empty())
+    if (!drain_until || now() < *drain_until)
       return;
-    std::vector<std::uint64_t> late;
-    for (const auto& [request, entry] : open)
-      late.push_back(request);
-    for (const auto request : late)
+    for (const auto request : open->numbers())
       end_answer(request, fail(errc::not_ready, "the model '{}' was unloaded", config.model));
   }
 
   void end_drain() {
-    if (draining_since && now() - *draining_since >= straggler_max && open.empty() &&
+    if (draining_since && now() - *draining_since >= straggler_max && open->is_empty() &&
         queue.waiting() + queue.running() == 0 && !std::exchange(is_drained, true))
       config.drained();
   }
@@ -370,6 +278,8 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
   auto& state = self->state;
   state.queue = schedule::worker_queue(config.limits);
   state.config = std::move(config);
+  state.open.emplace(state.config);
+  state.reports.emplace(state.config.report, std::move(state.config.processes));
   state.counted = {state.config.facts->handler_metrics(), state.config.model, state.config.version};
   state.self = self;
   return {
@@ -387,10 +297,10 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
       },
       [self](const worker_lost& m) { self->state.lost(m); },
       [self](const worker_silent& m) { self->state.silent(m.worker); },
-      [self](worker_processes& m) { self->state.config.processes = std::move(m.all); },
+      [self](worker_processes& m) { self->state.reports->set_processes(std::move(m.all)); },
       [self](const actors::peer_up& m) {
         if (m.peer.role == role::root)
-          self->state.report_all();
+          self->state.reports->repeat_all(self->state.queue.incarnations());
       },
       [self](const drain& m) { self->state.begin_drain(m.grace); },
       [self](const actors::tick&) { self->state.tick(); },

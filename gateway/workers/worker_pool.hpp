@@ -11,6 +11,7 @@
 #include "gateway/dispatch/pipeline_client.hpp"
 #include "gateway/metrics/worker_load.hpp"
 #include "gateway/state/gateway_state.hpp"
+#include "gateway/workers/worker_reports.hpp"
 #include "runtime/schedule/workers/worker_queue.hpp"
 
 #include <caf/all.hpp>
@@ -21,8 +22,6 @@
 #include <string>
 
 namespace baton::gateway {
-
-using schedule::worker_incarnation;
 
 // Servers to pool, local only. `request.request` is that of the stream.
 struct open_infer {
@@ -56,11 +55,6 @@ struct worker_lost {
 };
 struct worker_silent {
   worker_incarnation worker;
-};
-// A worker process of the cluster.
-struct worker_process {
-  process_id process;
-  std::string name; // "worker-echo-0"
 };
 // From the owner of the pool: the processes from now on.
 struct worker_processes {
