@@ -1,5 +1,5 @@
-// The epochs of the scheduler actor: when one opens, closes, and gives way to another generation of
-// shards. actors/pipeline.hpp has the states; this connects them to the scheduler and to messages.
+// The epochs of the scheduler actor: when one opens, closes, and gives way to the next generation.
+// It connects the states of actors/pipeline.hpp to the scheduler and to messages.
 #pragma once
 
 #include "actors/scheduler.hpp"

@@ -1,4 +1,4 @@
-// What the pool of a worker model tells the root about its processes. The root's supervisor ends
+// Reports of a worker model's pool to the root, about its processes. The root's supervisor ends
 // and restarts a worker that is reported as failed.
 #pragma once
 

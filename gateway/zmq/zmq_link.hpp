@@ -1,4 +1,4 @@
-// What the gateway sends to one SDK client: envelopes, sequence numbers and the client's credit.
+// The way of messages to one SDK client: envelopes, sequence numbers and the client's credit.
 #pragma once
 
 #include "gateway/config/config.hpp"

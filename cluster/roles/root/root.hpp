@@ -1,4 +1,4 @@
-// The root's actors, what they tell each other, and the order in which they end.
+// The actors of the root, the messages between them, and the order in which they end.
 #pragma once
 
 #include "actors/supervision/supervisor.hpp"
