@@ -67,6 +67,7 @@ BATON_LOCAL_MESSAGE(baton::detokenized)
 BATON_LOCAL_MESSAGE(baton::stage_ready)
 BATON_LOCAL_MESSAGE(baton::open_epoch)
 BATON_LOCAL_MESSAGE(baton::generations)
+BATON_LOCAL_MESSAGE(baton::load_refused)
 BATON_LOCAL_MESSAGE(baton::epoch_opened)
 BATON_LOCAL_MESSAGE(baton::status)
 BATON_LOCAL_MESSAGE(baton::model_card)
@@ -106,7 +107,7 @@ using tokenizer_actor = takes<submit, tokenize, detokenize>;
 
 // Owns tickets, the sequence log and the KV manager; forms micro-batches; ends every ticket once.
 using scheduler_actor = takes<reserve, admit, cancel, resume, sampled, stage_ready, epoch_opened,
-                              generations, peer_up, peer_down, drain, tick>;
+                              generations, load_refused, peer_up, peer_down, drain, tick>;
 
 // One shard of the pipeline: runs the engine, passes rows to the next stage or samples.
 using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;

@@ -79,6 +79,7 @@ void on_resume(scheduler_pointer self, const resume& m) {
   const bool is_open = s.core->resume(m);
   if (is_open)
     send_recovered(self, m);
+  ask_to_load(self);
   self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 
@@ -88,6 +89,7 @@ void on_reserve(scheduler_pointer self, const reserve& m) {
   if (const auto* from = std::get_if<resume>(&answer))
     return on_resume(self, *from);
   const auto to = s.options.peers.gateway(m.gateway);
+  ask_to_load(self);
   if (auto* g = std::get_if<granted>(&answer))
     self->send(to, std::move(*g));
   else
@@ -143,6 +145,7 @@ scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_optio
       then_pump<stage_ready>(self, on_ready),
       then_pump<epoch_opened>(self, on_opened),
       then_pump<generations>(self, on_generations),
+      then_pump<load_refused>(self, on_load_refused),
       then_pump<peer_up>(self, on_peer_up),
       then_pump<peer_down>(self, on_peer_down),
       [self](const drain&) {

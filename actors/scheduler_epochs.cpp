@@ -71,6 +71,19 @@ void switch_if_due(scheduler_pointer self) {
   try_open(self);
 }
 
+void ask_to_load(scheduler_pointer self) {
+  auto& s = self->state;
+  if (s.options.card.loads_on_demand && s.pipeline->is_off() && !s.core->is_idle())
+    publish_load(self);
+}
+
+void on_load_refused(scheduler_pointer self, const load_refused& m) {
+  auto& s = self->state;
+  spdlog::warn("the model cannot be loaded: {}", m.failure.message);
+  if (s.pipeline->is_off())
+    s.core->refuse_load(m.failure);
+}
+
 void end_late_epochs(scheduler_pointer self) {
   auto& s = self->state;
   const auto now = s.options.now();
@@ -128,9 +141,12 @@ void on_generations(scheduler_pointer self, const generations& m) {
   const bool was_off = s.pipeline->is_off();
   if (s.pipeline->set_plan(m))
     close(self, "its generation is over");
+  if (s.pipeline->is_off() && s.options.card.loads_on_demand)
+    s.core->unload();
   try_open(self);
   if (s.pipeline->is_off() != was_off)
     publish_status(self);
+  ask_to_load(self);
   if (s.core->is_open())
     s.options.serves(s.pipeline->generation());
 }

@@ -14,6 +14,10 @@ void try_open(scheduler_pointer self);
 // Switches to another generation between two micro-batches: in-flight steps end first, and no
 // others follow. A step that never returns closes the epoch as usual (step_timeout).
 void switch_if_due(scheduler_pointer self);
+// Reports requests for a model that is not loaded, so that the root loads it.
+void ask_to_load(scheduler_pointer self);
+// The root cannot load the model.
+void on_load_refused(scheduler_pointer self, const load_refused& m);
 // Closes an epoch whose step or opening is late, and opens the next one when its pause is over.
 void end_late_epochs(scheduler_pointer self);
 

@@ -21,7 +21,9 @@ model_card card_now(const scheduler_state& s) {
   else if (s.core->is_open() && !s.retries.keeps_failing())
     card.phase = phase::ready;
   else if (s.pipeline->is_off())
-    card.phase = phase::stopped;
+    card.phase = card.loads_on_demand ? phase::unloaded : phase::stopped;
+  else if (card.loads_on_demand && s.core->is_unloaded())
+    card.phase = phase::loading;
   else
     card.phase = s.was_open ? phase::recovering : phase::loading;
   return card;
@@ -58,8 +60,10 @@ void publish_status(scheduler_pointer self) {
   const auto card = card_now(s);
   for (auto gateway : s.gateways)
     send_status(self, gateway, load, card);
-  // A head without layers is in its intended state.
-  s.options.report_status(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
+  // A head without layers is in its intended state, and so is one whose model is being loaded.
+  const bool is_intended = card.phase == phase::stopped || card.phase == phase::unloaded ||
+                           (card.phase == phase::loading && card.loads_on_demand);
+  s.options.report_status(is_intended ? phase::ready : card.phase, card.reason);
 }
 
 void publish_load(scheduler_pointer self) {

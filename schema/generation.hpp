@@ -1,6 +1,8 @@
 // Generations of shards, as the root, the heads and the agents exchange them.
 #pragma once
 
+#include "schema/error.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +28,12 @@ struct generations {
   std::optional<generation> coming;
   std::uint32_t pipeline = 0; // the pipeline they belong to
   friend bool operator==(const generations&, const generations&) = default;
+};
+
+// Root to the head of a model that is loaded on demand: it cannot be loaded now. Waiting requests
+// end with this reason.
+struct load_refused {
+#include "schema/members/load_refused.inc"
 };
 
 } // namespace baton

@@ -51,7 +51,8 @@ enum class phase : std::uint8_t {
   recovering = 4,
   draining = 5,
   stopped = 6,
-  failed = 7
+  failed = 7,
+  unloaded = 8 // of a model that its next request loads
 };
 
 // Siblings that are restarted with a child that ended (Erlang/OTP, "Supervisor Behaviour").
@@ -92,7 +93,8 @@ struct model_card {
   baton::call_format call_format = call_format::hermes;
   sampling_defaults sampling{};
   std::string
-      chat_template_failure{}; // why the model's own template cannot be used, and where it fails
+      chat_template_failure{};  // why the model's own template cannot be used, and where it fails
+  bool loads_on_demand = false; // its first request loads it
 };
 
 // Root to all: finish accepted requests, admit no more, stop within the grace period.
@@ -102,6 +104,12 @@ struct drain {
 
 struct query_status {
 #include "schema/members/query_status.inc"
+};
+
+// The loads of a model, in the root's view.
+struct model_loads {
+#include "schema/members/model_loads.inc"
+  friend bool operator==(const model_loads&, const model_loads&) = default;
 };
 
 // One pipeline: a replica of a model.

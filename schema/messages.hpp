@@ -284,6 +284,6 @@ using message =
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
                  change_nodes, nodes_changed, generations, serves, joined, scale_model, remove_node,
                  group_values, infer, inferred, infer_batch, cancel_infer, served_models,
-                 change_model, model_changed, model_drained, handler_metrics>;
+                 change_model, model_changed, model_drained, handler_metrics, load_refused>;
 
 } // namespace baton

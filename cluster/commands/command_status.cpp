@@ -174,6 +174,13 @@ std::string status_json(const cluster_status& s, const worker_devices& devices) 
                                  {"change", p.change}});
     if (p.load)
       json["pipelines"].back()["load"] = load_json(*p.load);
+    if (p.on_demand)
+      json["pipelines"].back()["on_demand"] = {{"phase", gateway::name_of(p.on_demand->phase)},
+                                               {"loads", p.on_demand->loads},
+                                               {"failures", p.on_demand->failures},
+                                               {"evictions", p.on_demand->evictions},
+                                               {"idle_unloads", p.on_demand->idle_unloads},
+                                               {"load_seconds", p.on_demand->load_seconds}};
   }
   return json_text(json) + "\n";
 }

@@ -3,17 +3,15 @@
 #include "cluster/config/config_checks.hpp"
 #include "cluster/config/config_devices.hpp"
 #include "cluster/config/config_error.hpp"
+#include "cluster/config/config_model.hpp"
 #include "cluster/config/config_repository.hpp"
-#include "cluster/config/config_sampling.hpp"
 #include "cluster/config/config_workers.hpp"
 #include "cluster/config/pipelines.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/formats/toml_section.hpp"
-#include "cluster/hub/pull.hpp"
 #include "cluster/keys/curve_key.hpp"
 #include "gateway/request/request_check.hpp"
 #include "gateway/tracing/otlp_endpoint.hpp"
-#include "runtime/collective/group_memory.hpp"
 #include "schema/ids.hpp"
 
 #include <arpa/inet.h>
@@ -28,116 +26,6 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint32_t cores_max = 4096;
-constexpr std::uint32_t seqs_max = 16'384; // above limits::slices_max sequences take turns in steps
-constexpr std::uint64_t tebibyte = 1ull << 40;
-
-// "auto" is f16: half the size of float32, without loss for models trained in 16 bits.
-result<void> read_kv_format(const std::string& text, const std::string& path,
-                            const std::string& origin, model_config& m) {
-  const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
-  if (!named)
-    return bad_key(
-        origin, path + ".kv_cache_dtype",
-        fmt::format("{}.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", path, text));
-  m.kv_cache_dtype = *named;
-  return {};
-}
-
-result<void> read_pooling(const std::string& text, const std::string& path,
-                          const std::string& origin, model_config& m) {
-  if (text == "mean")
-    m.pooling = pooling::mean;
-  else if (text == "last")
-    m.pooling = pooling::last;
-  else if (text == "cls")
-    m.pooling = pooling::cls;
-  else
-    return bad_key(origin, path + ".pooling",
-                   fmt::format("{}.pooling '{}' must be mean, last or cls", path, text));
-  return {};
-}
-
-result<void> read_model(const toml::table* table, const std::string& path,
-                        const std::string& origin, model_config& m) {
-  toml_section s(table, path, origin);
-  std::string file;
-  std::string kv_cache_dtype = "auto", pools = "mean";
-  s.read("name", m.name);
-  s.read("aliases", m.aliases);
-  s.read("path", file);
-  s.read("replicas", m.replicas, 1, pipelines_max);
-  s.read("nodes", m.nodes);
-  s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
-  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
-  s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
-  s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
-  s.read("max_batch_total_tokens", m.max_batch_total_tokens, 16, 1ull << 40);
-  s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
-  s.read("max_model_len", m.max_model_len, 16, 1 << 24);
-  s.read("scheduling_policy", m.scheduling_policy);
-  s.read("enable_prefix_caching", m.enable_prefix_caching);
-  s.read("async_scheduling", m.async_scheduling);
-  s.read("num_speculative_tokens", m.num_speculative_tokens, 0, gateway::speculative_tokens_max);
-  s.read("speculative_disable_by_batch_size", m.speculative_disable_by_batch_size, 0, 1 << 16);
-  s.read("prompt_lookup_max", m.prompt_lookup_max, 1, 16);
-  s.read("prompt_lookup_min", m.prompt_lookup_min, 1, m.prompt_lookup_max);
-  s.read("max_num_queued_reqs", m.max_num_queued_reqs, 0, 1 << 20);
-  s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
-  s.read("use_job_ticket", m.use_job_ticket);
-  s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
-  s.read_seconds("recovery_timeout", m.recovery_timeout, 0, 86400);
-  s.read_seconds("resume_window", m.resume_window, 1, 86400);
-  s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
-  s.read("kv_cache_dtype", kv_cache_dtype);
-  s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
-  s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
-  s.read("activation_bits", m.activation_bits, 8, 16);
-  s.read("dtype", m.dtype);
-  s.read("quantization", m.quantization);
-  s.read("quantization_group_size", m.quantization_group_size, 32, 128);
-  s.read("enforce_eager", m.enforce_eager);
-  s.read("pooling", pools);
-  if (auto ok = read_sampling(s, path, origin, m); !ok)
-    return ok;
-  if (auto ok = s.finish(); !ok)
-    return ok;
-  m.path = file;
-  if (is_explicit_reference(file)) {
-    auto found = path_of_model(file, hub_settings_here());
-    if (!found)
-      return bad_key(origin, path + ".path",
-                     fmt::format("{}.path: {}", path, found.error().message));
-    m.path = *std::move(found);
-  }
-  if (!is_name(m.name))
-    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
-  if (file.empty())
-    return bad_key(origin, path + ".path",
-                   path + ".path is missing: the GGUF file or model directory to serve");
-  if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
-    return bad_key(origin, path + ".scheduling_policy",
-                   fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
-                               m.scheduling_policy));
-  if (m.activation_bits != 8 && m.activation_bits != 16)
-    return bad_key(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
-  constexpr std::array dtypes{"auto", "float32", "float16", "bfloat16"};
-  if (std::find(dtypes.begin(), dtypes.end(), m.dtype) == dtypes.end())
-    return bad_key(
-        origin, path + ".dtype",
-        fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
-  constexpr std::array quantizations{"none", "fp8", "int4"};
-  if (std::find(quantizations.begin(), quantizations.end(), m.quantization) == quantizations.end())
-    return bad_key(
-        origin, path + ".quantization",
-        fmt::format("{}.quantization '{}' must be none, fp8 or int4", path, m.quantization));
-  if (m.quantization_group_size != 32 && m.quantization_group_size != 128)
-    return bad_key(origin, path + ".quantization_group_size",
-                   fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
-                               m.quantization_group_size));
-  if (auto ok = read_pooling(pools, path, origin, m); !ok)
-    return ok;
-  return read_kv_format(kv_cache_dtype, path, origin, m);
-}
 
 // Reads [model] or several [[models]]; neither is needed if there are worker models.
 result<void> read_models(const toml::table* one, const toml::node* several,
@@ -302,12 +190,15 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
     return {};
   if (!nodes) {
     config.has_default_layout = true;
-    std::size_t devices = 0;
+    std::size_t devices = 0, shared = 0;
     for (const auto& m : config.models)
-      devices += std::size_t{m.replicas} * devices_of_replica(m);
+      if (m.loads_on_demand)
+        shared = std::max(shared, devices_of_replica(m));
+      else
+        devices += std::size_t{m.replicas} * devices_of_replica(m);
     node_config local;
     local.name = "local";
-    local.devices.assign(devices, "cpu");
+    local.devices.assign(devices + shared, "cpu");
     config.nodes = {std::move(local)};
     return {};
   }
@@ -387,6 +278,7 @@ result<cluster_config> read_whole_config(const toml::table& root, const std::str
   own.read("log_level", config.log_level);
   own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
   own.read_seconds("node_timeout", config.node_timeout, 0, 86400);
+  own.read("max_loaded_models", config.max_loaded_models, 1, pipelines_max);
   worker_keys of_workers;
   of_workers.read(own);
   if (auto ok = read_network(own, origin, config.network); !ok)

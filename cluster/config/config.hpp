@@ -27,7 +27,11 @@ struct model_config {
   std::vector<std::string> aliases; // further names for clients; first model only
   std::filesystem::path path;       // a GGUF file or a directory; relative to where `cluster` runs
   std::uint32_t replicas = 1;       // pipelines that serve it
-  std::vector<std::string> nodes;   // whose devices they may use; empty: all
+  bool loads_on_demand = false;     // by its first request; else when the cluster starts
+  bool is_pinned = false;           // loaded when the cluster starts, and never unloaded
+  std::chrono::milliseconds idle_timeout{300'000}; // until it is unloaded; 0: never
+  std::chrono::milliseconds load_timeout{300'000}; // that a request waits for it
+  std::vector<std::string> nodes;                  // whose devices they may use; empty: all
   std::uint32_t pipeline_parallel_size = 1;
   std::uint32_t tensor_parallel_size = 1;     // shards that share each stage
   std::uint32_t max_num_seqs = 64;            // sequences running at once
@@ -198,7 +202,9 @@ struct node_config {
   std::string public_key;           // of its machine (`cluster keygen`); empty: it uses a token
   bool is_elsewhere = false;        // on another machine, which joins
   bool waits = false;               // gets no layers until `cluster add-node`
-  std::vector<std::uint32_t> owners = {}; // pipeline of each device; empty: the first
+  // Pipeline of each device; shared_device: of all models that are loaded on demand
+  // (pipelines.hpp); empty: the first.
+  std::vector<std::uint32_t> owners = {};
 
   std::uint32_t agent_index = 0; // of its agent: position in the file, or see membership.hpp
 
@@ -224,7 +230,8 @@ struct cluster_config {
   std::chrono::milliseconds node_timeout{10000};
   std::string log_level = "info"; // log_level.hpp
   network_section network;
-  std::vector<model_config> models; // may be empty if there are worker models
+  std::vector<model_config> models;    // may be empty if there are worker models
+  std::uint32_t max_loaded_models = 4; // of those that are loaded on demand
   // The model of this view's pipeline (pipelines.hpp); after reading: the first one, if any.
   model_config model;
   std::uint32_t pipeline = 0;

@@ -3,7 +3,6 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace baton::cluster {
 namespace {
@@ -59,6 +58,38 @@ result<void> assign_replica(cluster_config& config, const model_config& m, std::
                     left);
 }
 
+// All that is left is for the models that are loaded on demand. Errors: bad_config.
+result<void> share_devices(cluster_config& config) {
+  for (auto& n : config.nodes)
+    std::replace(n.owners.begin(), n.owners.end(), unassigned, shared_device);
+  for (const auto& m : config.models) {
+    std::size_t shared = 0;
+    for (const auto& n : config.nodes)
+      if (may_use(m, n))
+        shared +=
+            static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), shared_device));
+    if (m.loads_on_demand && shared < devices_of_replica(m))
+      return fail_param(errc::bad_config, "nodes.devices",
+                        "model {} is loaded on demand to {} devices ({} stages of {} ranks), and "
+                        "the other models leave {} for it",
+                        m.name, devices_of_replica(m), m.pipeline_parallel_size,
+                        m.tensor_parallel_size, shared);
+  }
+  return {};
+}
+
+// The first shared devices that the view's model may use become its own.
+void take_shared(cluster_config& view) {
+  auto missing = devices_of_replica(view.model);
+  for (const bool waits : {false, true})
+    for (auto& n : view.nodes)
+      for (auto& owner : n.owners)
+        if (n.waits == waits && may_use(view.model, n) && owner == shared_device && missing > 0) {
+          owner = view.pipeline;
+          --missing;
+        }
+}
+
 void assign_waiting(cluster_config& config, const std::vector<std::uint32_t>& models) {
   std::vector<std::size_t> given(models.size());
   for (auto& n : config.nodes) {
@@ -95,9 +126,12 @@ result<void> assign_devices(cluster_config& config) {
     return {};
   for (const bool names_nodes : {true, false})
     for (std::uint32_t p = 0; p < models.size(); ++p)
-      if (const auto& m = config.models[models[p]]; m.nodes.empty() != names_nodes)
+      if (const auto& m = config.models[models[p]];
+          m.nodes.empty() != names_nodes && !m.loads_on_demand)
         if (auto ok = assign_replica(config, m, p); !ok)
           return ok;
+  if (!on_demand_pipelines(config).empty())
+    return share_devices(config);
   assign_waiting(config, models);
   for (const auto& n : config.nodes)
     if (free_devices(n) > 0)
@@ -112,7 +146,22 @@ cluster_config config_for(const cluster_config& config, std::uint32_t pipeline) 
   auto view = config;
   view.pipeline = pipeline;
   view.model = config.models.at(models_of_pipelines(config).at(pipeline));
+  if (view.model.loads_on_demand)
+    take_shared(view);
   return view;
+}
+
+std::vector<std::uint32_t> on_demand_pipelines(const cluster_config& config) {
+  std::vector<std::uint32_t> all;
+  const auto models = models_of_pipelines(config);
+  for (std::uint32_t p = 0; p < models.size(); ++p)
+    if (config.models[models[p]].loads_on_demand)
+      all.push_back(p);
+  return all;
+}
+
+std::size_t loaded_at_once(const cluster_config& config) {
+  return std::min<std::size_t>(on_demand_pipelines(config).size(), config.max_loaded_models);
 }
 
 bool has_devices_on(const cluster_config& config, std::uint32_t pipeline, std::string_view node) {

@@ -1,14 +1,19 @@
 // The pipelines of a cluster: one per replica of each model, in order, each with a head and shards
-// of its own. Every device belongs to one pipeline, no matter which nodes have layers now. Pure.
+// of its own. Every device belongs to one pipeline, no matter which nodes have layers now. Models
+// that are loaded on demand share the devices that the others leave. Pure.
 #pragma once
 
 #include "cluster/config/config.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
 namespace baton::cluster {
+
+// The owner of a device that models share.
+inline constexpr std::uint32_t shared_device = std::numeric_limits<std::uint32_t>::max() - 1;
 
 // Shards of a replica: its initial number of devices.
 inline std::size_t devices_of_replica(const model_config& m) {
@@ -24,7 +29,13 @@ std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config);
 // devices).
 result<void> assign_devices(cluster_config& config);
 
-// The configuration for one pipeline: `model` is the one that it serves.
+// The pipelines whose models are loaded on demand, and how many of them are loaded at a time, at
+// most.
+std::vector<std::uint32_t> on_demand_pipelines(const cluster_config& config);
+std::size_t loaded_at_once(const cluster_config& config);
+
+// The configuration for one pipeline: `model` is the one that it serves, and the shared devices
+// that it uses are its own.
 cluster_config config_for(const cluster_config& config, std::uint32_t pipeline);
 
 // Whether a pipeline has a device on this node.

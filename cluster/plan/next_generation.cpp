@@ -46,7 +46,8 @@ generation first_generation(const cluster_config& config) {
   for (const auto& n : config.nodes)
     if (n.waits)
       first.without.push_back(n.name);
-  if (own_devices(config, first) == 0)
+  const bool waits_for_request = config.model.loads_on_demand && !config.model.is_pinned;
+  if (own_devices(config, first) == 0 || waits_for_request)
     first.stages = 0;
   return first;
 }
@@ -66,7 +67,8 @@ result<generation> next_generation(const cluster_config& config, const generatio
     next.without.push_back(node);
   else
     std::erase(next.without, node);
-  next.stages = is_drain && is_switched_off(config, now) ? 0 : stages_of(config, next);
+  const bool stays_off = is_switched_off(config, now) && (is_drain || config.model.loads_on_demand);
+  next.stages = stays_off ? 0 : stages_of(config, next);
   return next;
 }
 

@@ -82,13 +82,18 @@ std::uint64_t block_bytes(const cluster_config& config, const model::description
       .block_bytes();
 }
 
-// The number of pipelines with devices on a machine.
+// The number of pipelines with devices on a machine that run at a time.
 std::size_t pipelines_on(const cluster_config& config, const std::string& machine) {
   std::set<std::uint32_t> owners;
+  bool has_shared = false;
   for (const auto& n : config.nodes)
     for (std::size_t i = 0; machine_of(n) == machine && i < n.devices.size(); ++i)
-      owners.insert(n.owner(i));
-  return std::max<std::size_t>(1, owners.size());
+      if (const auto owner = n.owner(i);
+          owner == shared_device || (owner == config.pipeline && config.model.loads_on_demand))
+        has_shared = true;
+      else
+        owners.insert(owner);
+  return std::max<std::size_t>(1, owners.size() + (has_shared ? loaded_at_once(config) : 0));
 }
 
 // "auto": enough for max_num_seqs sequences of max_model_len, limited by the memory of every

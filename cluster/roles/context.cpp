@@ -89,11 +89,32 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   return p;
 }
 
+// Models that are loaded on demand: checks that each fits beside the others that are always loaded.
+result<void> check_loadable(const std::vector<pipeline_parts>& parts,
+                            const std::vector<const cluster_plan*>& before, const machines& known) {
+  for (const auto& p : parts) {
+    if (!p.config.model.loads_on_demand || !p.plan.shards.empty())
+      continue;
+    const auto loaded = next_generation_scaled(p.config, first_generation(p.config), /*is_on=*/true,
+                                               p.config.model.tensor_parallel_size);
+    if (!loaded)
+      return loaded.error();
+    const auto plan = make_plan(p.config, p.model, known, *loaded);
+    if (!plan)
+      return plan.error();
+    if (auto ok = check_fits_beside(before, *plan, known); !ok)
+      return ok;
+  }
+  return {};
+}
+
 // Checks that all pipelines fit together, and that each model has a replica with shards.
 result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
   std::vector<const cluster_plan*> before;
   for (const auto& p : parts) {
     const auto& model = p.config.model.name;
+    if (p.config.model.loads_on_demand && p.plan.shards.empty())
+      continue;
     if (std::none_of(parts.begin(), parts.end(), [&](const pipeline_parts& other) {
           return other.config.model.name == model && !other.plan.shards.empty();
         }))
@@ -103,7 +124,7 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
       return ok;
     before.push_back(&p.plan);
   }
-  return {};
+  return check_loadable(parts, before, known);
 }
 
 // `dir`: none means the configured one.

@@ -82,6 +82,8 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.queue_deadline = m.queue_timeout;
   limits.recovery_timeout = m.recovery_timeout;
   limits.resume_window = m.resume_window;
+  if (m.loads_on_demand)
+    limits.load_timeout = m.load_timeout;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
   limits.first_ticket = first_ticket_of(incarnation, context.pipeline());
@@ -102,6 +104,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.chat_template_failure = l.chat_template_failure;
   card.call_format = l.calls.format;
   card.sampling = sampling_of(context.config.model);
+  card.loads_on_demand = context.config.model.loads_on_demand;
   return card;
 }
 

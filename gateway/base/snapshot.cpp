@@ -94,6 +94,8 @@ std::string_view name_of(phase p) noexcept {
     return "stopped";
   case phase::failed:
     return "failed";
+  case phase::unloaded:
+    return "unloaded";
   }
   return "unknown";
 }
@@ -123,8 +125,14 @@ bool is_ready(const pipeline_view& p) noexcept {
   return is_up(p) && p.card->phase == phase::ready;
 }
 
+bool is_available(const pipeline_view& p) noexcept {
+  const bool is_loadable = is_up(p) && p.card->loads_on_demand &&
+                           (p.card->phase == phase::unloaded || p.card->phase == phase::loading);
+  return is_ready(p) || is_loadable;
+}
+
 bool takes_requests(const pipeline_view& p) noexcept {
-  return is_ready(p) || (is_up(p) && p.card->phase == phase::recovering);
+  return is_available(p) || (is_up(p) && p.card->phase == phase::recovering);
 }
 
 bool serves_streams(const pipeline_view& p) noexcept {
@@ -137,11 +145,11 @@ standing standing_of(const snapshot& s, const pipeline_view& p) {
   }
   // A supervisor gave up: nothing is served, unless the failed pipeline is another one.
   const bool gave_up = s.cluster && s.cluster->phase == phase::failed;
-  const bool may_be_another = s.pipelines.size() > 1 && is_ready(p);
+  const bool may_be_another = s.pipelines.size() > 1 && is_available(p);
   if (gave_up && !may_be_another) {
     return {phase::failed, s.cluster->reason};
   }
-  if (is_ready(p)) {
+  if (is_available(p)) {
     return {phase::ready, {}};
   }
   if (p.card) {
@@ -167,7 +175,9 @@ standing standing_of(const snapshot& s) {
     return {phase::failed, s.cluster->reason};
   }
   for (const auto model : names_of_models(s)) {
-    if (!is_served(s, model)) {
+    const auto all = pipelines_of(s, model);
+    if (std::none_of(all.begin(), all.end(),
+                     [&](std::uint32_t i) { return is_available(s.pipelines[i]); })) {
       const auto why = standing_of(s, representative_of(s, model));
       return {why.phase, fmt::format("the model '{}' is not served: {}", model, why.reason)};
     }

@@ -55,6 +55,8 @@ const std::string& model_of(const pipeline_view& p) noexcept;
 // The counts of its heads so far. Null: none yet.
 const load_report* counts_of(const pipeline_view& p) noexcept;
 bool is_ready(const pipeline_view& p) noexcept;
+// True also for a model that its next request loads, and while it is loaded.
+bool is_available(const pipeline_view& p) noexcept;
 // True also for one that recovers: its queue is open.
 bool takes_requests(const pipeline_view& p) noexcept;
 // True also for one that drains: it completes its open streams.

@@ -119,6 +119,31 @@ std::uint64_t count_of(const size_counts& sizes) {
   return std::accumulate(sizes.counts.begin(), sizes.counts.end(), std::uint64_t{0});
 }
 
+std::vector<one_value> values_of(const model_loads& m) {
+  constexpr auto counter = MetricType::Counter, gauge = MetricType::Gauge;
+  const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
+  return {
+      {"baton_model_loaded", "1 if the model on demand is in memory.", gauge,
+       m.phase == phase::ready ? 1.0 : 0.0},
+      {"baton_model_loads_total", "Loads of the model on demand.", counter, number(m.loads)},
+      {"baton_model_load_failures_total", "Loads that failed.", counter, number(m.failures)},
+      {"baton_model_evictions_total", "Unloads that made room for another model.", counter,
+       number(m.evictions)},
+      {"baton_model_idle_unloads_total", "Unloads after idle_timeout.", counter,
+       number(m.idle_unloads)},
+      {"baton_model_load_seconds", "Duration of the last load.", gauge, m.load_seconds},
+  };
+}
+
+// Without the families that have no values.
+void add_filled(std::vector<MetricFamily>& families, std::vector<MetricFamily>& out) {
+  for (auto& family : families) {
+    if (!family.metric.empty()) {
+      out.push_back(std::move(family));
+    }
+  }
+}
+
 // Metrics of steps. A step with prompt rows is TGI's "prefill", even if it also decodes.
 class step_families {
 public:
@@ -163,9 +188,27 @@ private:
 
 } // namespace
 
+void add_model_loads(std::vector<MetricFamily>& out,
+                     const std::vector<pipeline_status>& pipelines) {
+  std::vector<MetricFamily> families;
+  for (const auto& value : values_of(model_loads{})) {
+    families.push_back(family_of(value));
+  }
+  for (const auto& p : pipelines) {
+    if (!p.on_demand) {
+      continue;
+    }
+    const auto values = values_of(*p.on_demand);
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      add_to(families[row], values[row].value, {{"model_name", p.model}});
+    }
+  }
+  add_filled(families, out);
+}
+
 void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>& pipelines) {
   std::vector<MetricFamily> families;
-  for (const auto& value : values_of({})) {
+  for (const auto& value : values_of(load_report{})) {
     families.push_back(family_of(value));
   }
   step_families steps;
@@ -195,11 +238,7 @@ void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>&
     }
   }
   families.push_back(std::move(busy));
-  for (auto& family : families) {
-    if (!family.metric.empty()) {
-      out.push_back(std::move(family));
-    }
-  }
+  add_filled(families, out);
   steps.move_to(out);
 }
 

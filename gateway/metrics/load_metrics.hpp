@@ -12,5 +12,8 @@ namespace baton::gateway {
 
 void add_loads(std::vector<prometheus::MetricFamily>& out,
                const std::vector<pipeline_view>& pipelines);
+// The models that are loaded on demand, as the root reports them.
+void add_model_loads(std::vector<prometheus::MetricFamily>& out,
+                     const std::vector<pipeline_status>& pipelines);
 
 } // namespace baton::gateway

@@ -418,6 +418,9 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
   families.push_back(family_with({"baton_requests_open", "Requests open at this gateway.",
                                   MetricType::Gauge, static_cast<double>(requests_open)}));
   add_loads(families, now.pipelines);
+  if (now.cluster) {
+    add_model_loads(families, now.cluster->pipelines);
+  }
   add_kserve_loads(families, now, workers, registry_->executions());
   {
     const std::lock_guard lock(registry_->host_mutex);

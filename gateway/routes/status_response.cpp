@@ -94,6 +94,19 @@ ordered load_or_null(const pipeline_view& p) {
   return p.load ? load_json(*p.load) : ordered(nullptr);
 }
 
+ordered on_demand_json(const pipeline_status& p) {
+  if (!p.on_demand) {
+    return nullptr;
+  }
+  const auto& m = *p.on_demand;
+  return {{"phase", gateway::name_of(m.phase)},
+          {"loads", m.loads},
+          {"failures", m.failures},
+          {"evictions", m.evictions},
+          {"idle_unloads", m.idle_unloads},
+          {"load_seconds", m.load_seconds}};
+}
+
 // For each pipeline: its generation, the next one, and the state of the change.
 ordered generations_json(const snapshot& s) {
   auto all = ordered::array();
@@ -101,7 +114,8 @@ ordered generations_json(const snapshot& s) {
     for (const auto& p : s.cluster->pipelines) {
       all.push_back({{"generation", p.generation},
                      {"coming_generation", p.coming_generation},
-                     {"change", text_or_null(p.change)}});
+                     {"change", text_or_null(p.change)},
+                     {"on_demand", on_demand_json(p)}});
     }
   }
   return all;

@@ -200,8 +200,19 @@ void scheduler::cancel(const baton::cancel& request) {
   sequences_.sweep();
 }
 
+// Whether requests wait for a model that is not loaded.
+bool scheduler::note_loading(time_point now) {
+  const auto& all = tickets_.all();
+  const bool is_loading =
+      config_.load_timeout && is_unloaded() &&
+      std::any_of(all.begin(), all.end(), [](const auto& t) { return !t.second.is_suspended; });
+  loading_since_ = is_loading ? std::optional(loading_since_.value_or(now)) : std::nullopt;
+  return is_loading;
+}
+
 void scheduler::tick(time_point now) {
   const bool gave_up = context_.pipeline.has_given_up(now, config_.recovery_timeout);
+  const bool is_loading = note_loading(now);
   for (auto it = tickets_.all().begin(); it != tickets_.all().end();) {
     const ticket_id id = it->first;
     const ticket& t = (it++)->second; // the ticket may end below
@@ -212,14 +223,19 @@ void scheduler::tick(time_point now) {
                                context_.pipeline.with_cause(
                                    fmt::format("the pipeline did not come back within {} ms",
                                                config_.recovery_timeout.count()))));
+    else if (is_loading && !t.is_suspended &&
+             now - std::max(t.reserved_at, *loading_since_) >= *config_.load_timeout)
+      output_.fail_ticket(id, finish::failed,
+                          fail(errc::not_ready, "the model was not loaded within {} ms",
+                               config_.load_timeout->count()));
     else if (!t.is_admitted && waited >= config_.submit_timeout)
       output_.fail_ticket(id, finish::failed,
                           fail(errc::queue_timeout,
                                "nothing was submitted within {} ms of the ticket",
                                config_.submit_timeout.count()));
-    else if (t.choices_started == 0 &&
-             ((t.deadline && now >= *t.deadline) ||
-              (config_.queue_deadline.count() > 0 && waited >= config_.queue_deadline)))
+    else if (t.choices_started == 0 && ((t.deadline && now >= *t.deadline) ||
+                                        (!is_loading && config_.queue_deadline.count() > 0 &&
+                                         waited >= config_.queue_deadline)))
       output_.fail_ticket(id, finish::failed,
                           fail(errc::queue_timeout, "no slot became free in time"));
     else if (t.deadline && now >= *t.deadline)

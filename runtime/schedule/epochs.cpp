@@ -58,6 +58,23 @@ void scheduler::refuse_embeddings() {
       output_.fail_choice(s, no_embeddings());
 }
 
+void scheduler::unload() {
+  ENSURE(!is_open(), "an open pipeline is unloaded");
+  context_.pipeline.closed_at.reset();
+  context_.pipeline.why_closed.clear();
+}
+
+void scheduler::refuse_load(const error& why) {
+  if (!context_.pipeline.is_unloaded())
+    return; // it serves, or did a moment ago
+  for (auto it = tickets_.all().begin(); it != tickets_.all().end();) {
+    const auto& [id, t] = *it++; // the ticket may end below
+    if (!t.is_suspended)
+      output_.fail_ticket(id, finish::failed, why);
+  }
+  sequences_.sweep();
+}
+
 void scheduler::close_epoch(time_point since, std::string why) {
   auto& pipeline = context_.pipeline;
   if (!pipeline.epoch)

@@ -82,6 +82,11 @@ public:
   // `why`: the reason reported to waiting requests.
   void close_epoch(time_point since, std::string why = {});
   bool is_open() const noexcept { return context_.pipeline.epoch.has_value(); }
+  bool is_unloaded() const noexcept { return context_.pipeline.is_unloaded(); }
+  // The model has no shards until a request loads it (load_timeout). Requires: closed.
+  void unload();
+  // It cannot be loaded: ends all requests that wait for it. They are retryable if the error is.
+  void refuse_load(const error& why);
 
   // The blocks with contents that may be needed again (kv_move.hpp).
   std::vector<held_block> held_blocks() const { return sequences_.held_blocks(); }
@@ -103,6 +108,7 @@ public:
 private:
   std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
   static error no_embeddings();
+  bool note_loading(time_point now);
   void tick_orphaned(ticket_id id, time_point now);
   void suspend(ticket_id id);
   void limit_suspended();
@@ -119,6 +125,7 @@ private:
   batch_former batches_;
   acknowledgement results_;
   std::uint64_t quarantined_ = 0;
+  std::optional<time_point> loading_since_; // since requests wait for the model
 };
 
 } // namespace baton::schedule

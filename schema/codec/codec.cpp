@@ -73,8 +73,9 @@ constexpr std::array<kind_row, kinds> rows{{
     {"model_changed", false},
     {"model_drained", false},
     {"handler_metrics", false},
+    {"load_refused", false},
 }};
-static_assert(kinds == 49, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 50, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table above is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -82,7 +83,7 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT49": a body cannot be read as another kind's.
+// "BT01" to "BT50": a body cannot be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};

@@ -125,6 +125,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_call_format(static_cast<std::uint8_t>(m.call_format));
   table.add_sampling(sampling);
   table.add_chat_template_failure(chat_template_failure);
+  table.add_loads_on_demand(m.loads_on_demand);
   return table.Finish();
 }
 
@@ -137,13 +138,14 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   to.sequences_max = from.sequences_max();
   to.created = from.created();
   to.has_chat_template = from.has_chat_template();
-  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "model_card.phase");
+  in.one_of(from.phase(), to.phase, phase::starting, phase::unloaded, "model_card.phase");
   in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
   in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
             "model_card.call_format");
   get(in, from.sampling(), to.sampling);
   in.text(from.chat_template_failure(), to.chat_template_failure, limits::reason_bytes_max,
           "model_card.chat_template_failure");
+  to.loads_on_demand = from.loads_on_demand();
 }
 
 } // namespace baton::codec

@@ -104,6 +104,13 @@ nodes_changed plan_controller::scale(const scale_model& order) {
   return answer;
 }
 
+result<void> plan_controller::switch_model(std::uint32_t pipeline, bool is_on) {
+  nodes_changed answer;
+  change_and_publish(
+      [&] { answer = begin_steps(0, steps_.switch_pipeline(pipeline, is_on), "it is unloaded"); });
+  return answer.refused ? result<void>(*answer.refused) : result<void>();
+}
+
 // `why_off`: the reason for pipelines that are left without a stage.
 nodes_changed plan_controller::begin_steps(std::uint64_t request,
                                            result<std::vector<plan_step>> steps,

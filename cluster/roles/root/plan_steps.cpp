@@ -90,6 +90,8 @@ result<std::vector<plan_step>> plan_steps::change(const change_nodes& order) con
 result<void> plan_steps::check_served(const controlled_pipeline& l,
                                       const std::vector<plan_step>& steps) const {
   const auto& model = l.view.model.name;
+  if (l.view.model.loads_on_demand)
+    return {}; // its next request loads it, if there is a device
   for (const auto& other : pipelines_) {
     const auto changes = std::find_if(steps.begin(), steps.end(),
                                       [&](const plan_step& s) { return s.of == &other; });
@@ -110,6 +112,8 @@ result<std::vector<controlled_pipeline*>> plan_steps::replicas_of(const std::str
     if (l.view.model.name == model)
       replicas.push_back(&l);
   }
+  if (!replicas.empty() && replicas.front()->view.model.loads_on_demand)
+    return fail(errc::conflict, "model {} is loaded on demand and has one replica", model);
   if (replicas.empty())
     return fail(errc::not_found, "there is no model {}: {} {} served", model,
                 fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
@@ -123,6 +127,24 @@ result<std::vector<controlled_pipeline*>> plan_steps::replicas_of(const std::str
                      return rank(a) < rank(b);
                    });
   return replicas;
+}
+
+result<std::vector<plan_step>> plan_steps::switch_pipeline(std::uint32_t pipeline,
+                                                           bool is_on) const {
+  std::vector<plan_step> steps;
+  for (auto& l : pipelines_) {
+    if (l.context->pipeline() != pipeline)
+      continue;
+    auto now = l.registry.record().now.serving;
+    if (is_on)
+      now = leave_out(std::move(now), l.failures.lost(clock::now()));
+    auto next = next_generation_scaled(l.view, now, is_on, now.width);
+    if (!next)
+      return next.error();
+    if (auto ok = add(l, std::move(*next), steps); !ok)
+      return ok.error();
+  }
+  return steps;
 }
 
 result<std::vector<plan_step>> plan_steps::scale(const scale_model& order) const {

@@ -12,6 +12,16 @@ namespace {
 
 constexpr std::size_t bad_ends_max = 8; // reported at most
 
+std::vector<on_demand_model> loaded_on_demand(const cluster_contexts& all) {
+  std::vector<on_demand_model> models;
+  for (const auto& c : all) {
+    const auto& m = c.config.model;
+    if (m.loads_on_demand)
+      models.push_back({c.pipeline(), m.name, m.idle_timeout, m.is_pinned});
+  }
+  return models;
+}
+
 } // namespace
 
 root::root(const cluster_contexts& all, std::filesystem::path original,
@@ -22,7 +32,14 @@ root::root(const cluster_contexts& all, std::filesystem::path original,
       launcher_(watch_, all, copy, incarnations),
       plan_controller_(all, {[this](const plan_update& w) { plan_sender_.publish(w); },
                              [this](const plan_snapshot&) { change_children(); }}),
-      nodes_(plan_controller_, join, std::move(original)) {
+      nodes_(plan_controller_, join, std::move(original)),
+      on_demand_(loaded_on_demand(all), all.base.config.max_loaded_models,
+                 {[this](std::uint32_t pipeline) { return load_model(pipeline); },
+                  [this](std::uint32_t pipeline) { return unload_model(pipeline); },
+                  [this](std::uint32_t pipeline, const error& why) {
+                    self_.links().send(process_ids::head(pipeline), actors::well_known::scheduler,
+                                       message(load_refused{why}));
+                  }}) {
   start_status_aggregator();
   start_supervisor();
   start_models();
@@ -167,7 +184,60 @@ void root::take(const envelope& from, message&& m) {
   else if (auto* q = std::get_if<query_status>(&m))
     caf::anon_send(status_aggregator_, asked{from.source, *q});
   else if (auto* l = std::get_if<load_report>(&m))
-    caf::anon_send(status_aggregator_, load_of{process_ids::pipeline_of_head(from.source), *l});
+    on_load(process_ids::pipeline_of_head(from.source), *l);
+}
+
+void root::on_load(std::uint32_t pipeline, const load_report& load) {
+  caf::anon_send(status_aggregator_, load_of{pipeline, load});
+  const std::lock_guard lock(on_demand_mutex_);
+  if (!on_demand_.has(pipeline))
+    return;
+  const auto now = std::chrono::steady_clock::now();
+  on_demand_.on_load(pipeline, load.running + load.waiting + load.in_flight, now);
+  observe_plan();
+  on_demand_.decide(now);
+}
+
+void root::observe_plan() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto plan = plan_controller_.snapshot();
+  for (const auto& p : plan.pipelines)
+    on_demand_.observe(p.serving.pipeline, {p.serving.stages > 0, p.coming.has_value(), p.change},
+                       now);
+}
+
+result<void> root::load_model(std::uint32_t pipeline) {
+  return plan_controller_.switch_model(pipeline, /*is_on=*/true);
+}
+
+result<void> root::unload_model(std::uint32_t pipeline) {
+  std::set<process_id> ending;
+  for (const auto& p : plan_controller_.snapshot().pipelines)
+    if (p.serving.pipeline == pipeline)
+      for (const auto& s : p.serving.shards)
+        ending.insert(s.process);
+  auto done = plan_controller_.switch_model(pipeline, /*is_on=*/false);
+  if (done)
+    unloading_[pipeline] = std::move(ending);
+  return done;
+}
+
+// The memory of a model is free once its shards have ended.
+void root::on_shard_ended(process_id shard) {
+  const std::lock_guard lock(on_demand_mutex_);
+  for (auto& [pipeline, shards] : unloading_)
+    if (shards.erase(shard) > 0 && shards.empty()) {
+      on_demand_.on_gone(pipeline);
+      decide_loads();
+    }
+}
+
+void root::tick() {
+  caf::anon_send(supervisor_, actors::tick{});
+  plan_controller_.tick();
+  const std::lock_guard lock(on_demand_mutex_);
+  if (!on_demand_.is_empty())
+    decide_loads();
 }
 
 void root::on_status(const status& s) {
@@ -178,6 +248,8 @@ void root::on_status(const status& s) {
                                 s.phase == phase::ready || s.phase == phase::draining);
   if (s.phase == phase::failed)
     plan_controller_.on_failed(s);
+  if (s.role == role::shard && s.phase == phase::stopped)
+    on_shard_ended(s.process);
   caf::anon_send(supervisor_, s);
   caf::anon_send(status_aggregator_, s);
 }
@@ -238,10 +310,7 @@ void root::start_supervisor() {
   supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
   launcher_.reports_to(supervisor_);
   self_.forward_peer_events(supervisor_);
-  self_.on_tick([this] {
-    caf::anon_send(supervisor_, actors::tick{});
-    plan_controller_.tick();
-  });
+  self_.on_tick([this] { tick(); });
   self_.on_peer([this](const hello& peer) { on_peer_up(peer); },
                 [this](process_id who, incarnation_id, const std::string&) { on_peer_down(who); });
 }

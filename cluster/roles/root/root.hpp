@@ -7,6 +7,7 @@
 #include "cluster/roles/agent/child_launch.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/root/node_orders.hpp"
+#include "cluster/roles/root/on_demand.hpp"
 #include "cluster/roles/root/plan_controller.hpp"
 #include "cluster/roles/root/plan_sender.hpp"
 #include "cluster/roles/root/progress.hpp"
@@ -14,7 +15,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,8 +50,15 @@ private:
   void start_models();
   void change_children();
   void take(const envelope& from, message&& m);
+  void on_load(std::uint32_t pipeline, const load_report& load);
   void on_status(const status& s);
   void on_worker(const status& s);
+  void tick();
+  // With the lock of `on_demand_`.
+  void decide_loads();
+  result<void> load_model(std::uint32_t pipeline);
+  result<void> unload_model(std::uint32_t pipeline);
+  void on_shard_ended(process_id shard);
   void on_peer_up(const hello& peer);
   void on_peer_down(process_id who);
   void on_end(const actors::child_exited& m);
@@ -71,6 +81,10 @@ private:
   child_launcher launcher_;
   plan_controller plan_controller_;
   node_orders nodes_;
+  std::mutex on_demand_mutex_;
+  on_demand_models on_demand_;
+  std::map<std::uint32_t, model_loads> shown_loads_;        // as sent to the aggregator
+  std::map<std::uint32_t, std::set<process_id>> unloading_; // by pipeline: shards that are ending
   status_aggregator_actor status_aggregator_;
   actors::supervisor_actor supervisor_;
 };

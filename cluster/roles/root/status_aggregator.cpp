@@ -64,6 +64,9 @@ cluster_status picture(const status_aggregator_state& s) {
   for (const auto& [number, load] : s.loads)
     if (number < all.pipelines.size())
       all.pipelines[number].load = load;
+  for (const auto& [number, loads] : s.on_demand)
+    if (number < all.pipelines.size())
+      all.pipelines[number].on_demand = loads;
   all.assignments = s.expected.assignments;
   if (all.pipelines.empty())
     return all;
@@ -138,6 +141,10 @@ status_aggregator_actor::behavior_type status_aggregator(pointer self,
       },
       [self](const expected_now& m) {
         expect(self->state, m);
+        publish(self);
+      },
+      [self](const on_demand_now& m) {
+        self->state.on_demand = m.all;
         publish(self);
       },
       [self](const load_of& m) { self->state.loads[m.pipeline] = m.load; },

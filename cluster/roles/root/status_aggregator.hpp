@@ -31,16 +31,22 @@ struct load_of {
   load_report load;
 };
 
+// The models that are loaded on demand, by pipeline.
+struct on_demand_now {
+  std::map<std::uint32_t, model_loads> all;
+};
+
 } // namespace baton::cluster
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::asked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::expected_now)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::load_of)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::on_demand_now)
 
 namespace baton::cluster {
 
-using status_aggregator_actor = actors::takes<status, asked, expected_now, load_of, actors::peer_up,
-                                              actors::peer_down, actors::tick>;
+using status_aggregator_actor = actors::takes<status, asked, expected_now, load_of, on_demand_now,
+                                              actors::peer_up, actors::peer_down, actors::tick>;
 
 struct status_aggregator_config {
   std::string url;
@@ -61,6 +67,7 @@ struct status_aggregator_state {
   expected_now expected;
   std::vector<process_id> gateways;
   std::map<std::uint32_t, load_report> loads; // by pipeline
+  std::map<std::uint32_t, model_loads> on_demand;
   bool was_ready = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace baton::schedule {
@@ -42,6 +43,9 @@ struct scheduler_config {
   std::chrono::milliseconds submit_timeout{10'000};    // from granted to admit
   std::chrono::milliseconds queue_deadline{60'000};    // from granted to the first slot; 0: none
   std::chrono::milliseconds recovery_timeout{60'000};  // without a pipeline; 0: none
+  // The model may be unloaded: then requests wait for it, at most this long. Nothing: requests are
+  // refused until the pipeline has been up.
+  std::optional<std::chrono::milliseconds> load_timeout;
   // A ticket without a listener runs on for `detach_grace`, because its gateway or client may
   // return. After that a resumable ticket is suspended, without slot and blocks, until
   // `resume_window` has passed since it was orphaned.

@@ -31,6 +31,7 @@ struct pipeline_state {
   std::optional<time_point> closed_at; // none: open, or never opened
   std::string why_closed;
 
+  bool is_unloaded() const noexcept { return !epoch && !closed_at; } // or never opened
   // Whether it was lost for longer than `recovery_timeout`; 0: never.
   bool has_given_up(time_point now, std::chrono::milliseconds recovery_timeout) const {
     return !epoch && closed_at && recovery_timeout.count() > 0 &&

@@ -74,8 +74,8 @@ std::optional<error> ticket_table::refuse_reserve(const baton::reserve& request,
   }
   if (is_draining_ && !request.was_admitted)
     return fail(errc::draining, "the server is shutting down");
-  if (!pipeline_.epoch &&
-      (!pipeline_.closed_at || pipeline_.has_given_up(now, config_.recovery_timeout)))
+  if ((pipeline_.is_unloaded() && !config_.load_timeout) ||
+      pipeline_.has_given_up(now, config_.recovery_timeout))
     return fail(errc::not_ready, "{}", pipeline_.with_cause("the pipeline is not up"));
   return request.was_admitted ? std::nullopt : refuse_to_queue(request);
 }

@@ -9,7 +9,7 @@ from .errors import BatonError
 
 # Finish in schema/api.fbs.
 FINISH_REASONS = (None, "stop", "length", "cancelled", "failed")
-PHASES = (None, "starting", "loading", "ready", "recovering", "draining", "stopped", "failed")
+PHASES = (None, "starting", "loading", "ready", "recovering", "draining", "stopped", "failed", "unloaded")
 
 
 @dataclass

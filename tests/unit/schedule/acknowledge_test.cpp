@@ -272,6 +272,63 @@ TEST_CASE("tickets wait for the pipeline until recovery_timeout, then end with p
   f.check_at_rest();
 }
 
+TEST_CASE("requests of an unloaded model wait until it is loaded, at most load_timeout") {
+  auto config = small_config();
+  config.load_timeout = 90s;
+  fixture f(config);
+  const auto first = f.start();
+  f.run_all();
+  (void)f.s.take();
+  f.s.close_epoch(f.now);
+  f.s.unload();
+  f.now += 3600s; // recovery_timeout does not count
+  f.s.tick(f.now);
+  CHECK_FALSE(f.s.is_known(first));
+
+  const auto waits = f.start();
+  f.now += 80s; // beyond queue_deadline
+  f.s.tick(f.now);
+  const auto joins = f.start();
+  CHECK(f.s.load().waiting == 2);
+  f.s.open_epoch({2}, small_shape);
+  f.run_all();
+  CHECK(f.s.take().tokens.size() > 2);
+  CHECK_FALSE(f.s.is_known(waits));
+  CHECK_FALSE(f.s.is_known(joins));
+
+  f.s.close_epoch(f.now);
+  f.s.unload();
+  f.start();
+  f.s.tick(f.now);
+  f.now += 90s;
+  f.s.tick(f.now);
+  const auto out = f.s.take();
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].message.reason.code == errc::not_ready);
+  CHECK(out.refusals[0].message.reason.message == "the model was not loaded within 90000 ms");
+  f.check_at_rest();
+}
+
+TEST_CASE("a model that cannot be loaded ends the requests that wait for it, and no others") {
+  auto config = small_config();
+  config.load_timeout = 90s;
+  fixture f(config);
+  f.start();
+  f.s.refuse_load(fail(errc::does_not_fit, "no room")); // it is loaded
+  CHECK(f.s.take().refusals.empty());
+  f.run_all();
+  (void)f.s.take();
+  f.s.close_epoch(f.now);
+  f.s.refuse_load(fail(errc::does_not_fit, "no room")); // it recovers
+  f.s.unload();
+  f.start();
+  f.s.refuse_load(fail(errc::does_not_fit, "no room"));
+  const auto out = f.s.take();
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].message.reason.message == "no room");
+  f.check_at_rest();
+}
+
 TEST_CASE("a step that fails alone ends its sequence, others of a failed batch are retried alone") {
   fixture f;
   const auto a = f.start(5, 3), b = f.start(5, 3), c = f.start(5, 3);

@@ -1,5 +1,6 @@
 // Several pipelines in one cluster: the devices of each, all distinct.
 #include "cluster/config/pipelines.hpp"
+#include "cluster/plan/next_generation.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"
 #include "tests/unit/cluster/small_model.hpp"
@@ -185,4 +186,88 @@ TEST_CASE("an uneven division is refused by name") {
   REQUIRE_FALSE(misspelt);
   CHECK(misspelt.error().code == errc::unknown_key);
   CHECK(misspelt.error().message.find("pipeline_parallel_size") != std::string::npos);
+}
+
+TEST_CASE("models that are loaded on demand share the devices that the others leave") {
+  const auto config = parse_config(R"(
+[cluster]
+max_loaded_models = 2
+[[models]]
+name = "always"
+path = "one.gguf"
+[[models]]
+name = "x"
+path = "x.gguf"
+load = "on-demand"
+[[models]]
+name = "y"
+path = "y.gguf"
+load = "on-demand"
+pin = true
+pipeline_parallel_size = 2
+[[models]]
+name = "z"
+path = "z.gguf"
+load = "on-demand"
+idle_timeout = 7
+load_timeout = 8
+[[nodes]]
+name = "a"
+devices = ["cpu:0", "cpu:1"]
+[[nodes]]
+name = "b"
+devices = ["cpu:2"]
+)",
+                                   "x.toml");
+  REQUIRE(config);
+  CHECK(config->nodes[0].owners == std::vector<std::uint32_t>{0, shared_device});
+  CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{shared_device});
+  CHECK(config_for(*config, 1).nodes[0].owners == std::vector<std::uint32_t>{0, 1});
+  CHECK(config_for(*config, 1).nodes[1].owners == std::vector<std::uint32_t>{shared_device});
+  CHECK(config_for(*config, 2).nodes[1].owners == std::vector<std::uint32_t>{2});
+  CHECK(on_demand_pipelines(*config) == std::vector<std::uint32_t>{1, 2, 3});
+  CHECK(loaded_at_once(*config) == 2);
+  CHECK(config->models[3].idle_timeout == std::chrono::seconds(7));
+  CHECK(config->models[3].load_timeout == std::chrono::seconds(8));
+  CHECK(first_generation(config_for(*config, 0)).stages == 1);
+  CHECK(first_generation(config_for(*config, 1)).stages == 0);
+  CHECK(first_generation(config_for(*config, 2)).stages == 2); // pinned
+}
+
+TEST_CASE("one device is enough for many models that are loaded on demand") {
+  std::string text;
+  for (const auto* name : {"x", "y", "z"})
+    text += fmt::format("[[models]]\nname = \"{0}\"\npath = \"{0}.gguf\"\nload = \"on-demand\"\n",
+                        name);
+  const auto config = parse_config(text, "x.toml");
+  REQUIRE(config);
+  REQUIRE(config->nodes.size() == 1);
+  CHECK(config->nodes[0].devices.size() == 1);
+  CHECK(config_for(*config, 2).nodes[0].owners == std::vector<std::uint32_t>{2});
+}
+
+TEST_CASE("settings of loading are refused where they mean nothing") {
+  const std::string model = "[model]\nname = \"x\"\npath = \"x.gguf\"\n";
+  for (const auto* key : {"pin = true", "idle_timeout = 3", "load_timeout = 3"})
+    CHECK(pipelines_refusal(model + key).find("needs model.load = \"on-demand\"") !=
+          std::string::npos);
+  CHECK(pipelines_refusal(model + "load = \"lazy\"").find("use \"always\" or \"on-demand\"") !=
+        std::string::npos);
+  CHECK(
+      pipelines_refusal(model + "load = \"on-demand\"\nreplicas = 2").find("replicas must be 1") !=
+      std::string::npos);
+  const auto no_room = pipelines_refusal(R"(
+[[models]]
+name = "x"
+path = "x.gguf"
+[[models]]
+name = "y"
+path = "y.gguf"
+load = "on-demand"
+[[nodes]]
+name = "a"
+devices = ["cpu:0"]
+)");
+  CHECK(no_room.find("model y is loaded on demand to 1 devices") != std::string::npos);
+  CHECK(no_room.find("the other models leave 0 for it") != std::string::npos);
 }

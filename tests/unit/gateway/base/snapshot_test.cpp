@@ -215,3 +215,24 @@ TEST_CASE("concurrent writes of pipeline clients are not lost") {
   CHECK(facts.look()->pipelines[0].losses == 2000);
   CHECK(facts.look()->pipelines[1].losses == 2000);
 }
+
+TEST_CASE("a model that its next request loads takes requests, and the server is ready") {
+  auto s = three();
+  auto& card = *s.pipelines[2].card;
+  for (const auto now : {phase::unloaded, phase::loading}) {
+    card.phase = now;
+    card.loads_on_demand = true;
+    CHECK(standing_of(s).phase == phase::ready);
+    CHECK(is_available(s.pipelines[2]));
+    CHECK_FALSE(is_ready(s.pipelines[2]));
+    CHECK_FALSE(is_served(s, "b")); // not loaded
+    REQUIRE(find_model(s, {}, "b"));
+    CHECK(find_model(s, {}, "b")->phase == now);
+    card.loads_on_demand = false; // scaled to nothing, or not loaded yet
+    CHECK(standing_of(s).phase == now);
+    CHECK_FALSE(find_model(s, {}, "b"));
+  }
+  card.loads_on_demand = true;
+  lose(s.pipelines[2]);
+  CHECK_FALSE(is_available(s.pipelines[2]));
+}

@@ -1,0 +1,170 @@
+#include "cluster/roles/root/on_demand.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::cluster {
+
+on_demand_models::on_demand_models(std::vector<on_demand_model> models, std::uint32_t loaded_max,
+                                   outside to)
+    : loaded_max_(loaded_max), to_(std::move(to)) {
+  for (auto& m : models) {
+    const auto pipeline = m.pipeline;
+    all_[pipeline].model = std::move(m);
+  }
+}
+
+void on_demand_models::enter(entry& e, phase next, time_point now) {
+  e.loads.phase = next;
+  e.since = now;
+}
+
+void on_demand_models::on_load(std::uint32_t pipeline, std::uint32_t open_requests,
+                               time_point now) {
+  const auto it = all_.find(pipeline);
+  if (it == all_.end())
+    return;
+  auto& e = it->second;
+  if (e.open_requests > 0 || open_requests > 0)
+    e.used_at = now;
+  e.open_requests = open_requests;
+  if (open_requests == 0)
+    e.wanted_since.reset();
+  else if (!e.wanted_since)
+    e.wanted_since = now;
+}
+
+void on_demand_models::observe(std::uint32_t pipeline, const observed& plan, time_point now) {
+  const auto it = all_.find(pipeline);
+  if (it == all_.end())
+    return;
+  auto& e = it->second;
+  if (plan.is_serving && e.loads.phase != phase::ready) { // also at the start of a root
+    if (e.loads.phase == phase::loading) {
+      e.loads.load_seconds = std::chrono::duration<double>(now - e.since).count();
+      spdlog::info("model {} is loaded, after {:.3f} s", e.model.name, e.loads.load_seconds);
+    }
+    e.retries.on_success();
+    e.used_at = now;
+    enter(e, phase::ready, now);
+  } else if (plan.is_coming && e.loads.phase == phase::unloaded) {
+    enter(e, phase::loading, now); // an earlier root began it
+  } else if (!plan.is_serving && !plan.is_coming && e.loads.phase == phase::loading) {
+    fail_load(e, fail(errc::not_ready, "{}", plan.outcome), now);
+  }
+}
+
+void on_demand_models::on_gone(std::uint32_t pipeline) {
+  const auto it = all_.find(pipeline);
+  if (it != all_.end() && it->second.loads.phase == phase::draining)
+    it->second.loads.phase = phase::unloaded;
+}
+
+std::map<std::uint32_t, model_loads> on_demand_models::snapshot() const {
+  std::map<std::uint32_t, model_loads> all;
+  for (const auto& [pipeline, e] : all_)
+    all.emplace(pipeline, e.loads);
+  return all;
+}
+
+void on_demand_models::decide(time_point now) {
+  for (auto& [pipeline, e] : all_) {
+    const bool is_idle = e.open_requests == 0;
+    if (e.loads.phase == phase::draining && now - e.since >= unload_patience)
+      enter(e, phase::unloaded, now);
+    if (e.loads.phase == phase::ready && is_idle && !e.model.is_pinned &&
+        e.model.idle_timeout.count() > 0 && now - e.used_at >= e.model.idle_timeout)
+      if (unload(e, now))
+        ++e.loads.idle_unloads;
+  }
+  std::vector<entry*> wanted;
+  for (auto& [pipeline, e] : all_)
+    if (e.loads.phase == phase::unloaded && e.wanted_since)
+      wanted.push_back(&e);
+  std::sort(wanted.begin(), wanted.end(),
+            [](const entry* a, const entry* b) { return *a->wanted_since < *b->wanted_since; });
+  for (auto* e : wanted)
+    if (e->paused_until && now < *e->paused_until)
+      refuse(*e, fail(errc::not_ready, "the model cannot be loaded: {}", e->failure));
+    else
+      try_load(*e, now);
+}
+
+// Makes room first if there is none. Requests wait while other models are busy or are ending.
+void on_demand_models::try_load(entry& e, time_point now) {
+  auto why = in_memory() < loaded_max_
+                 ? to_.load(e.model.pipeline)
+                 : result<void>(fail(errc::does_not_fit, "{} models are loaded, which is the limit",
+                                     loaded_max_));
+  if (why) {
+    ++e.loads.loads;
+    spdlog::info("model {} is being loaded", e.model.name);
+    return enter(e, phase::loading, now);
+  }
+  if (why.error().code == errc::conflict)
+    return; // its last change is not over
+  if (why.error().code != errc::does_not_fit)
+    return fail_load(e, why.error(), now);
+  if (auto* v = victim()) {
+    spdlog::info("model {} makes room for {}: {}", v->model.name, e.model.name,
+                 why.error().message);
+    if (unload(*v, now))
+      ++v->loads.evictions;
+  } else if (!may_get_room()) {
+    fail_load(e, why.error(), now);
+  }
+}
+
+// The idle one that was used least recently. Null: none may go.
+on_demand_models::entry* on_demand_models::victim() {
+  entry* oldest = nullptr;
+  for (auto& [pipeline, e] : all_)
+    if (e.loads.phase == phase::ready && e.open_requests == 0 && !e.model.is_pinned &&
+        (oldest == nullptr || e.used_at < oldest->used_at))
+      oldest = &e;
+  return oldest;
+}
+
+// Whether a model in memory may leave it later.
+bool on_demand_models::may_get_room() const {
+  return std::any_of(all_.begin(), all_.end(), [](const auto& one) {
+    const auto& e = one.second;
+    return e.loads.phase != phase::unloaded && !e.model.is_pinned;
+  });
+}
+
+std::size_t on_demand_models::in_memory() const {
+  return static_cast<std::size_t>(std::count_if(all_.begin(), all_.end(), [](const auto& one) {
+    return one.second.loads.phase != phase::unloaded;
+  }));
+}
+
+bool on_demand_models::unload(entry& e, time_point now) {
+  if (auto ok = to_.unload(e.model.pipeline); !ok) {
+    spdlog::warn("model {} stays loaded: {}", e.model.name, ok.error().message);
+    e.used_at = now; // tried again after idle_timeout
+    return false;
+  }
+  spdlog::info("model {} is unloaded", e.model.name);
+  enter(e, phase::draining, now);
+  return true;
+}
+
+void on_demand_models::fail_load(entry& e, error why, time_point now) {
+  ++e.loads.failures;
+  spdlog::warn("model {} cannot be loaded: {}", e.model.name, why.message);
+  e.failure = why.message;
+  e.paused_until =
+      now + e.retries.on_end(now, /*was_of_use=*/false).value_or(e.retries.pause_max());
+  enter(e, phase::unloaded, now);
+  refuse(e, why);
+}
+
+// The head ends its waiting requests.
+void on_demand_models::refuse(const entry& e, const error& why) {
+  to_.refuse(e.model.pipeline, why);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,101 @@
+// Decides which of the models that are loaded on demand are in memory. The first request of a model
+// loads it; idle_timeout unloads it; where there is no room, the one that was used least recently
+// and is idle makes room. Pure: time is an argument. Not thread-safe.
+//
+//              a request: ask_to_load
+//   unloaded ---------------------------> loading --it serves--> loaded
+//      ^  ^                                 |                      |
+//      |  +-------- given up: refuse -------+                      |
+//      |                                        idle, or evicted:  |
+//      +------ its processes have ended ------ unloading <---------+
+//
+// A model that could not be loaded is not tried again before its pause is over. Meanwhile its
+// requests are refused with the reason.
+#pragma once
+
+#include "runtime/schedule/tickets/retry_policy.hpp"
+#include "schema/membership.hpp"
+#include "schema/result.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// Pauses after failed loads: 0, 1, 1, 2, 3, 5, 8 and 13 s.
+inline constexpr schedule::retry_intensity load_intensity{8, std::chrono::minutes(10)};
+// The processes of an unloaded model end within this time; then its memory counts as free.
+inline constexpr std::chrono::seconds unload_patience{10};
+
+// A model that is loaded on demand.
+struct on_demand_model {
+  std::uint32_t pipeline = 0;
+  std::string name;
+  std::chrono::milliseconds idle_timeout{0}; // 0: never unloaded for idleness
+  bool is_pinned = false;                    // never unloaded
+};
+
+class on_demand_models {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  // Orders. `load` begins to load. Errors: does_not_fit, if the models that are loaded leave no
+  // room; others are final.
+  struct outside {
+    std::function<result<void>(std::uint32_t pipeline)> load;
+    std::function<result<void>(std::uint32_t pipeline)> unload;
+    std::function<void(std::uint32_t pipeline, const error& why)> refuse;
+  };
+  // The plan of a pipeline.
+  struct observed {
+    bool is_serving = false; // with shards
+    bool is_coming = false;
+    std::string outcome; // of the last change
+  };
+  on_demand_models(std::vector<on_demand_model> models, std::uint32_t loaded_max, outside to);
+
+  // The head's report of its open requests.
+  void on_load(std::uint32_t pipeline, std::uint32_t open_requests, time_point now);
+  void observe(std::uint32_t pipeline, const observed& plan, time_point now);
+  // All processes of the unloaded model have ended.
+  void on_gone(std::uint32_t pipeline);
+  // Call it after each event, and a few times a second.
+  void decide(time_point now);
+
+  bool is_empty() const noexcept { return all_.empty(); }
+  bool has(std::uint32_t pipeline) const { return all_.contains(pipeline); }
+  const model_loads& loads_of(std::uint32_t pipeline) const { return all_.at(pipeline).loads; }
+  std::map<std::uint32_t, model_loads> snapshot() const; // by pipeline
+
+private:
+  struct entry {
+    on_demand_model model;
+    model_loads loads{}; // with its state
+    std::uint32_t open_requests = 0;
+    time_point used_at{}; // when it had requests, or was loaded
+    std::optional<time_point> wanted_since;
+    time_point since{}; // of this state
+    std::optional<time_point> paused_until;
+    std::string failure; // why the last load failed
+    schedule::retry_policy retries{load_intensity};
+  };
+
+  static void enter(entry& e, phase next, time_point now);
+  void try_load(entry& e, time_point now);
+  void fail_load(entry& e, error why, time_point now);
+  void refuse(const entry& e, const error& why);
+  bool unload(entry& e, time_point now);
+  entry* victim();
+  bool may_get_room() const;
+  std::size_t in_memory() const;
+
+  std::map<std::uint32_t, entry> all_; // by pipeline
+  std::uint32_t loaded_max_;
+  outside to_;
+};
+
+} // namespace baton::cluster

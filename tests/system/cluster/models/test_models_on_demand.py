@@ -1,0 +1,167 @@
+"""Models that are loaded by their first request: they share devices, make room for each other, and no fault loses a request that waits."""
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+from harness import MODEL, running
+from streams import Stream
+
+PROMPT = "Write a short story about a fox."
+
+
+def tables(names, path=MODEL, more=""):
+    return "".join(f'[[models]]\nname = "{name}"\npath = "{path}"\nkv_cache_bytes = "64MiB"\nmax_model_len = 1024\nload = "on-demand"\n{more}\n'
+                   for name in names)
+
+
+def ask(cluster, model, timeout=60):
+    status, headers, body = cluster.post("/v1/completions", {"model": model, "prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}, timeout)
+    return (status, body["choices"][0]["text"]) if status == 200 else (status, body["error"], headers)
+
+
+def shards(cluster):
+    """Their names without generations; each has the number of its pipeline: shard-0, shard-1.0."""
+    return {p["name"].split("-g")[0] for p in cluster.status()["processes"] if p["role"] == "shard"}
+
+
+def wait_for(what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with running(devices=("cpu:0",), cluster="max_loaded_models = 1", models=tables(("one", "two", "three"))) as c:
+        yield c
+
+
+def test_nothing_is_loaded_before_the_first_request(cluster):
+    assert cluster.health()[0] == 200
+    assert shards(cluster) == set()
+    status, _, listed = cluster.post("/v1/completions", {"model": "none", "prompt": "x"})
+    assert (status, listed["error"]["code"]) == (404, "model_not_found")
+
+
+def test_models_make_room_for_each_other(cluster):
+    texts = set()
+    for name, shard in (("one", "shard-0"), ("two", "shard-1.0"), ("one", "shard-0"), ("three", "shard-2.0")):
+        status, text = ask(cluster, name)
+        assert status == 200
+        texts.add(text)
+        assert shards(cluster) == {shard}
+        assert cluster.health()[0] == 200
+    assert len(texts) == 1 and texts != {""}
+    assert cluster.metric('baton_model_loads_total{model_name="one"}') == 2
+    assert cluster.metric("baton_model_evictions_total") == 3
+    assert cluster.metric("baton_model_loaded") == 1
+    loads = [p["on_demand"] for p in cluster.status()["pipelines"]]
+    assert [m["phase"] for m in loads] == ["unloaded", "unloaded", "ready"]
+    assert all(0 < m["load_seconds"] < 30 for m in loads)
+
+
+def test_requests_of_one_model_join_its_load(cluster):
+    ask(cluster, "one")
+    streams = [Stream(cluster, PROMPT, max_tokens=16, model="two") for _ in range(6)]
+    assert len({s.check().text for s in streams}) == 1
+    assert cluster.log("root").count("model two is being loaded") == cluster.log("root").count("model two is loaded")
+
+
+def test_a_busy_model_stays_until_its_streams_have_ended(cluster):
+    long = Stream(cluster, PROMPT, max_tokens=200, model="one")
+    assert long.begun.wait(30)
+    assert ask(cluster, "two")[0] == 200
+    long.check()
+    assert long.finish in ("stop", "length") and len(long.text) > 100
+
+
+@pytest.mark.parametrize("victim", ["head-1", "agent-a", "gateway", "root", "shard-1.0"])
+def test_a_request_that_waits_for_its_model_survives_kill_9(cluster, victim):
+    alone = Stream(cluster, PROMPT, max_tokens=32, model="one").check().text
+    answer = []
+    # A stream of a gateway's client ends with its gateway; the client asks again, by its own name for the request.
+    body = {"model": "two", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 32, "temperature": 0, "request_id": f"waits-{victim}"}
+
+    def wait():
+        for _ in range(100):
+            try:
+                status, _, reply = cluster.post("/v1/chat/completions", body)
+                if status == 200:
+                    answer.append(reply["choices"][0]["message"]["content"])
+                    return
+                assert reply["error"]["retryable"] if "retryable" in reply["error"] else status in (503, 429), reply
+            except OSError:
+                pass
+            time.sleep(0.1)
+
+    if victim == "shard-1.0":
+        client = threading.Thread(target=wait)
+        client.start()
+        wait_for(lambda: "shard-1.0" in shards(cluster))
+        name = next(p["name"] for p in cluster.status()["processes"] if p["name"].startswith("shard-1.0"))
+        cluster.kill(name)
+    elif victim == "root":
+        client = threading.Thread(target=wait)
+        client.start()
+        cluster.process.kill()
+        cluster.process.wait(10)
+        cluster.start(wait=False)
+    else:
+        pid = cluster.pid(victim)
+        client = threading.Thread(target=wait)
+        client.start()
+        cluster.kill(victim)
+        cluster.wait_standing((victim, pid))
+    client.join(60)
+    assert answer == [alone]
+    wait_for(lambda: cluster.health()[0] == 200)
+
+
+def test_an_idle_model_is_unloaded_and_comes_back():
+    with running(devices=("cpu:0",), models=tables(("one", "two"), more="idle_timeout = 1")) as c:
+        first = ask(c, "one")
+        assert first[0] == 200
+        wait_for(lambda: shards(c) == set())
+        assert c.health()[0] == 200
+        assert ask(c, "one") == first
+
+
+def test_a_pinned_model_is_loaded_at_the_start_and_stays():
+    models = tables(("kept",), more="pin = true\nidle_timeout = 1") + tables(("other",))
+    with running(devices=("cpu:0",), models=models, cluster="max_loaded_models = 2") as c:
+        c.wait_standing()
+        assert shards(c) == {"shard-0"}
+        assert ask(c, "other")[0] == 200
+        time.sleep(1.5)
+        assert "shard-0" in shards(c)
+
+
+def test_a_model_that_cannot_be_loaded_says_why_and_costs_the_others_nothing(tmp_path):
+    file = tmp_path / "gone.gguf"
+    shutil.copy(MODEL, file)
+    with running(devices=("cpu:0",), models=tables(("good",)) + tables(("bad",), path=file)) as c:
+        file.unlink()
+        status, error, headers = ask(c, "bad")
+        assert status == 503 and int(headers["Retry-After"]) >= 1, error
+        assert error["code"] == "not_ready" and "gone.gguf" in error["message"], error
+        assert ask(c, "good")[0] == 200
+        shutil.copy(MODEL, file)
+
+        def comes_back():
+            return ask(c, "bad")[0] == 200
+
+        wait_for(comes_back, seconds=60)
+
+
+def test_a_load_that_takes_too_long_ends_its_requests():
+    with running(devices=("cpu:0",), models=tables(("slow",), more="load_timeout = 2")) as c:
+        c.kill("agent-a", signal.SIGSTOP)
+        began = time.monotonic()
+        status, error, headers = ask(c, "slow")
+        assert (status, error["code"]) == (503, "not_ready") and "Retry-After" in headers, error
+        assert 1 < time.monotonic() - began < 10
+        c.kill("agent-a", signal.SIGCONT)
+        wait_for(lambda: ask(c, "slow")[0] == 200, seconds=60)

@@ -1,0 +1,193 @@
+// Which models are in memory: loads by requests, evictions, idleness, failures.
+#include "cluster/roles/root/on_demand.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <utility>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A plan that carries out orders at once, with room for `room` models.
+struct on_demand_fixture {
+  explicit on_demand_fixture(std::vector<on_demand_model> all, std::uint32_t loaded_max = 4)
+      : models(std::move(all), loaded_max,
+               {[this](std::uint32_t p) -> result<void> {
+                  ++tries;
+                  if (broken.contains(p))
+                    return fail(errc::bad_config, "the file is gone");
+                  if (loaded.size() >= room)
+                    return fail(errc::does_not_fit, "no room");
+                  loaded.insert(p);
+                  return {};
+                },
+                [this](std::uint32_t p) -> result<void> {
+                  loaded.erase(p);
+                  return {};
+                },
+                [this](std::uint32_t p, const error& why) {
+                  refusals.emplace_back(p, why.message);
+                }}) {}
+
+  void ask(std::uint32_t pipeline, std::uint32_t requests = 1) {
+    models.on_load(pipeline, requests, now);
+    models.decide(now);
+  }
+  void serve(std::uint32_t pipeline) {
+    models.observe(pipeline, {.is_serving = true, .is_coming = false, .outcome = ""}, now);
+  }
+  void load(std::uint32_t pipeline) { // and answer the request
+    ask(pipeline);
+    serve(pipeline);
+    ask(pipeline, 0);
+    REQUIRE(models.loads_of(pipeline).phase == phase::ready);
+  }
+  void pass(std::chrono::milliseconds time) {
+    now += time;
+    models.decide(now);
+  }
+
+  std::size_t room = 10;
+  std::set<std::uint32_t> broken, loaded;
+  int tries = 0;
+  std::vector<std::pair<std::uint32_t, std::string>> refusals;
+  on_demand_models::time_point now{};
+  on_demand_models models;
+};
+
+on_demand_model model_of(std::uint32_t pipeline, std::chrono::milliseconds idle = 300s,
+                         bool is_pinned = false) {
+  return {pipeline, fmt::format("model-{}", pipeline), idle, is_pinned};
+}
+
+} // namespace
+
+TEST_CASE("the first request loads a model, idleness unloads it") {
+  on_demand_fixture f({model_of(0), model_of(1, 0s), model_of(2, 10s, true)});
+  CHECK(f.tries == 0);
+  f.ask(0);
+  CHECK(f.models.loads_of(0).phase == phase::loading);
+  f.ask(0, 2); // joins
+  CHECK(f.tries == 1);
+  f.serve(0);
+  f.pass(1h); // a request runs
+  CHECK(f.models.loads_of(0).phase == phase::ready);
+  f.ask(0, 0);
+  f.load(1);
+  f.load(2);
+  f.pass(299s);
+  CHECK(f.loaded == std::set<std::uint32_t>{0, 1, 2});
+  f.pass(1s);
+  CHECK(f.models.loads_of(0).phase == phase::draining);
+  f.models.on_gone(0);
+  CHECK(f.models.loads_of(0).phase == phase::unloaded);
+  f.pass(24h); // 1 has no idle_timeout, 2 is pinned
+  CHECK(f.loaded == std::set<std::uint32_t>{1, 2});
+  CHECK(f.models.loads_of(0).idle_unloads == 1);
+  f.load(0);
+  CHECK(f.models.loads_of(0).loads == 2);
+}
+
+TEST_CASE("the least recently used idle model makes room") {
+  on_demand_fixture f({model_of(0), model_of(1), model_of(2), model_of(3, 300s, true)}, 3);
+  f.load(3);
+  f.load(0);
+  f.pass(1s);
+  f.load(1);
+  f.pass(1s);
+  f.load(0); // used again
+  f.ask(2);
+  CHECK(f.models.loads_of(1).phase == phase::draining);
+  CHECK(f.models.loads_of(2).phase == phase::unloaded);
+  CHECK(f.models.loads_of(1).evictions == 1);
+  f.pass(0s); // its processes have not ended
+  CHECK(f.models.loads_of(2).phase == phase::unloaded);
+  f.models.on_gone(1);
+  f.pass(0s);
+  CHECK(f.models.loads_of(2).phase == phase::loading);
+  CHECK(f.refusals.empty());
+}
+
+TEST_CASE("processes that do not end hold up the next model for a bounded time") {
+  on_demand_fixture f({model_of(0), model_of(1)}, 1);
+  f.load(0);
+  f.ask(1);
+  f.pass(unload_patience - 1ms);
+  CHECK(f.models.loads_of(1).phase == phase::unloaded);
+  f.pass(1ms);
+  CHECK(f.models.loads_of(1).phase == phase::loading);
+}
+
+TEST_CASE("requests wait while all other models are busy, in their order") {
+  on_demand_fixture f({model_of(0), model_of(1), model_of(2)}, 1);
+  f.ask(0);
+  f.serve(0);
+  f.ask(2);
+  f.pass(1s);
+  f.ask(1);
+  f.pass(1s);
+  CHECK(f.loaded == std::set<std::uint32_t>{0});
+  f.ask(0, 0);
+  f.models.on_gone(0);
+  f.pass(0s);
+  CHECK(f.loaded == std::set<std::uint32_t>{2});
+  CHECK(f.refusals.empty());
+}
+
+TEST_CASE("memory evicts as well; what never fits is refused") {
+  on_demand_fixture f({model_of(0), model_of(1)});
+  f.room = 1;
+  f.load(0);
+  f.ask(1);
+  CHECK(f.models.loads_of(0).phase == phase::draining);
+  f.models.on_gone(0);
+  f.room = 0;
+  f.pass(0s);
+  REQUIRE(f.refusals.size() == 1);
+  CHECK(f.refusals[0] == std::pair<std::uint32_t, std::string>{1, "no room"});
+}
+
+TEST_CASE("a model that cannot be loaded is tried with growing pauses, and refused meanwhile") {
+  on_demand_fixture f({model_of(0)});
+  f.broken.insert(0);
+  f.ask(0);
+  REQUIRE(f.refusals.size() == 1);
+  CHECK(f.refusals[0].second == "the file is gone");
+  int tries = 0;
+  for (int i = 0; i < 600; ++i) { // a minute of a client that asks again
+    f.now += 100ms;
+    f.ask(0, 0);
+    f.ask(0);
+  }
+  tries = f.tries;
+  CHECK(tries <= 10);
+  CHECK(f.refusals.back().second == "the model cannot be loaded: the file is gone");
+  f.broken.clear();
+  f.now += 14s;
+  f.ask(0, 0);
+  f.load(0);
+}
+
+TEST_CASE("a load that the plan gives up ends its requests with the reason") {
+  on_demand_fixture f({model_of(0)});
+  f.ask(0);
+  f.models.observe(0, {.is_serving = false, .is_coming = true, .outcome = ""}, f.now);
+  CHECK(f.models.loads_of(0).phase == phase::loading);
+  f.models.observe(
+      0, {.is_serving = false, .is_coming = false, .outcome = "generation 3 was given up"}, f.now);
+  CHECK(f.models.loads_of(0).phase == phase::unloaded);
+  REQUIRE(f.refusals.size() == 1);
+  CHECK(f.refusals[0].second == "generation 3 was given up");
+}
+
+TEST_CASE("a new root takes over what is loaded") {
+  on_demand_fixture f({model_of(0), model_of(1)}, 1);
+  f.serve(0);
+  CHECK(f.models.loads_of(0).phase == phase::ready);
+  f.ask(1);
+  CHECK(f.models.loads_of(0).phase == phase::draining);
+}
