@@ -2,6 +2,7 @@
 
 #include "gateway/api/anthropic/anthropic_routes.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
+#include "gateway/api/llama_server/llama_server_routes.hpp"
 #include "gateway/api/ollama/ollama_routes.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/api/responses/responses_routes.hpp"
@@ -25,7 +26,7 @@ std::vector<route_row> all_routes() {
   std::vector<route_row> all;
   for (const auto rows :
        {gateway_routes(), openai_routes(), responses_routes(), anthropic_routes(), ollama_routes(),
-        vllm_routes(), tgi_routes(), worker_routes(), kserve_routes()}) {
+        llama_server_routes(), vllm_routes(), tgi_routes(), worker_routes(), kserve_routes()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   std::stable_partition(all.begin(), all.end(),

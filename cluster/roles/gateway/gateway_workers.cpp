@@ -52,10 +52,10 @@ std::vector<std::string> processes_of(const served_model& m) {
   return names;
 }
 
-// Null: nodes.toml has neither a model repository nor a store.
+// Null: nodes.toml has neither a model repository nor a store, nor models on demand.
 gateway::repository_actor start_repository_client(process& self, const cluster_config& config,
                                                   gateway::gateway_state& state) {
-  if (!config.has_changing_models())
+  if (!config.has_changing_models() && on_demand_pipelines(config).empty())
     return {};
   gateway::repository_client_config settings;
   settings.root = process_ids::root;
@@ -77,14 +77,22 @@ gateway_workers::start(process& self, const cluster_base& cluster,
                        std::shared_ptr<gateway::gateway_state> state, std::uint32_t gateway_index) {
   auto made = std::make_shared<gateway_workers>(self, cluster, std::move(state), gateway_index);
   const auto& config = cluster.config;
-  if (config.workers.empty() && !config.has_changing_models())
+  const auto repository = start_repository_client(self, config, *made->state_);
+  if (repository)
+    self.on_tick([repository] { caf::anon_send(repository, actors::tick{}); });
+  if (config.workers.empty() && !config.has_changing_models()) {
+    if (repository)
+      self.links().publish(actors::well_known::models, [repository](const envelope&, message&& m) {
+        if (auto* done = std::get_if<model_changed>(&m))
+          caf::anon_send(repository, std::move(*done));
+      });
     return made;
+  }
   auto server = gateway::worker_server::bind(
       cluster.dir.endpoint(worker_endpoint_name(gateway_index)), made->state_);
   if (!server)
     return server.error();
   made->server_ = *std::move(server);
-  const auto repository = start_repository_client(self, config, *made->state_);
   made->take(recorded_snapshot(config, cluster.dir));
   self.links().publish(actors::well_known::models,
                        [repository, to = made](const envelope&, message&& m) {
@@ -93,11 +101,7 @@ gateway_workers::start(process& self, const cluster_base& cluster,
                          else if (auto* done = std::get_if<model_changed>(&m); done && repository)
                            caf::anon_send(repository, std::move(*done));
                        });
-  self.on_tick([to = made, repository] {
-    if (repository)
-      caf::anon_send(repository, actors::tick{});
-    to->tick();
-  });
+  self.on_tick([to = made] { to->tick(); });
   self.on_peer(
       [to = made](const hello& h) {
         to->each([&](const serving& s) { caf::anon_send(s.pool, actors::peer_up{h}); });

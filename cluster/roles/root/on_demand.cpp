@@ -21,6 +21,39 @@ void on_demand_models::enter(entry& e, phase next, time_point now) {
   e.since = now;
 }
 
+void on_demand_models::order_load(std::uint32_t pipeline, done_callback done, time_point now) {
+  auto& e = all_.at(pipeline);
+  if (e.loads_waiting.size() >= orders_waiting_max)
+    return done(fail(errc::overloaded, "{} orders to load the model wait", orders_waiting_max));
+  e.loads_waiting.push_back(std::move(done));
+  e.wanted_since = e.wanted_since.value_or(now);
+}
+
+void on_demand_models::order_unload(std::uint32_t pipeline, done_callback done, time_point now) {
+  auto& e = all_.at(pipeline);
+  if (e.model.is_pinned)
+    return done(fail(errc::conflict, "the model '{}' is pinned in nodes.toml", e.model.name));
+  if (e.open_requests > 0 || e.loads.phase == phase::loading)
+    return done(
+        fail(errc::conflict, "the model '{}' has open requests, or is being loaded", e.model.name));
+  if (e.unloads_waiting.size() >= orders_waiting_max)
+    return done(fail(errc::overloaded, "{} orders to unload the model wait", orders_waiting_max));
+  e.unloads_waiting.push_back(std::move(done));
+  if (e.loads.phase == phase::ready && !unload(e, now))
+    for (const auto& each : std::exchange(e.unloads_waiting, {}))
+      each(fail(errc::conflict, "the plan of model '{}' is being changed", e.model.name));
+}
+
+// Answers the orders whose model is where they want it.
+void on_demand_models::finish_orders(entry& e) {
+  if (e.loads.phase == phase::ready)
+    for (const auto& done : std::exchange(e.loads_waiting, {}))
+      done({});
+  if (e.loads.phase == phase::unloaded)
+    for (const auto& done : std::exchange(e.unloads_waiting, {}))
+      done({});
+}
+
 void on_demand_models::on_load(std::uint32_t pipeline, std::uint32_t open_requests,
                                time_point now) {
   const auto it = all_.find(pipeline);
@@ -30,10 +63,10 @@ void on_demand_models::on_load(std::uint32_t pipeline, std::uint32_t open_reques
   if (e.open_requests > 0 || open_requests > 0)
     e.used_at = now;
   e.open_requests = open_requests;
-  if (open_requests == 0)
+  if (open_requests == 0 && e.loads_waiting.empty())
     e.wanted_since.reset();
-  else if (!e.wanted_since)
-    e.wanted_since = now;
+  else
+    e.wanted_since = e.wanted_since.value_or(now);
 }
 
 void on_demand_models::observe(std::uint32_t pipeline, const observed& plan, time_point now) {
@@ -48,6 +81,8 @@ void on_demand_models::observe(std::uint32_t pipeline, const observed& plan, tim
     }
     e.retries.on_success();
     e.used_at = now;
+    if (e.open_requests == 0)
+      e.wanted_since.reset();
     enter(e, phase::ready, now);
   } else if (plan.is_coming && e.loads.phase == phase::unloaded) {
     enter(e, phase::loading, now); // an earlier root began it
@@ -60,6 +95,13 @@ void on_demand_models::on_gone(std::uint32_t pipeline) {
   const auto it = all_.find(pipeline);
   if (it != all_.end() && it->second.loads.phase == phase::draining)
     it->second.loads.phase = phase::unloaded;
+}
+
+std::optional<std::uint32_t> on_demand_models::find(const std::string& name) const {
+  for (const auto& [pipeline, e] : all_)
+    if (e.model.name == name)
+      return pipeline;
+  return std::nullopt;
 }
 
 std::map<std::uint32_t, model_loads> on_demand_models::snapshot() const {
@@ -79,6 +121,8 @@ void on_demand_models::decide(time_point now) {
       if (unload(e, now))
         ++e.loads.idle_unloads;
   }
+  for (auto& one : all_)
+    finish_orders(one.second);
   std::vector<entry*> wanted;
   for (auto& [pipeline, e] : all_)
     if (e.loads.phase == phase::unloaded && e.wanted_since)
@@ -163,8 +207,13 @@ void on_demand_models::fail_load(entry& e, error why, time_point now) {
 }
 
 // The head ends its waiting requests.
-void on_demand_models::refuse(const entry& e, const error& why) {
-  to_.refuse(e.model.pipeline, why);
+void on_demand_models::refuse(entry& e, const error& why) {
+  for (const auto& done : std::exchange(e.loads_waiting, {}))
+    done(why);
+  if (e.open_requests > 0)
+    to_.refuse(e.model.pipeline, why);
+  else
+    e.wanted_since.reset();
 }
 
 } // namespace baton::cluster

@@ -29,6 +29,7 @@ namespace baton::cluster {
 
 // Pauses after failed loads: 0, 1, 1, 2, 3, 5, 8 and 13 s.
 inline constexpr schedule::retry_intensity load_intensity{8, std::chrono::minutes(10)};
+inline constexpr std::size_t orders_waiting_max = 256; // of one model
 // The processes of an unloaded model end within this time; then its memory counts as free.
 inline constexpr std::chrono::seconds unload_patience{10};
 
@@ -43,6 +44,7 @@ struct on_demand_model {
 class on_demand_models {
 public:
   using time_point = std::chrono::steady_clock::time_point;
+  using done_callback = std::function<void(const result<void>&)>;
   // Orders. `load` begins to load. Errors: does_not_fit, if the models that are loaded leave no
   // room; others are final.
   struct outside {
@@ -58,6 +60,11 @@ public:
   };
   on_demand_models(std::vector<on_demand_model> models, std::uint32_t loaded_max, outside to);
 
+  // A client's order; `done` is called once, when the model is loaded or unloaded, or with the
+  // reason why not. Errors: conflict (pinned, or it has open requests), overloaded (too many orders
+  // wait).
+  void order_load(std::uint32_t pipeline, done_callback done, time_point now);
+  void order_unload(std::uint32_t pipeline, done_callback done, time_point now);
   // The head's report of its open requests.
   void on_load(std::uint32_t pipeline, std::uint32_t open_requests, time_point now);
   void observe(std::uint32_t pipeline, const observed& plan, time_point now);
@@ -67,6 +74,7 @@ public:
   void decide(time_point now);
 
   bool is_empty() const noexcept { return all_.empty(); }
+  std::optional<std::uint32_t> find(const std::string& name) const; // -> its pipeline
   bool has(std::uint32_t pipeline) const { return all_.contains(pipeline); }
   const model_loads& loads_of(std::uint32_t pipeline) const { return all_.at(pipeline).loads; }
   std::map<std::uint32_t, model_loads> snapshot() const; // by pipeline
@@ -76,6 +84,7 @@ private:
     on_demand_model model;
     model_loads loads{}; // with its state
     std::uint32_t open_requests = 0;
+    std::vector<done_callback> loads_waiting, unloads_waiting; // orders
     time_point used_at{}; // when it had requests, or was loaded
     std::optional<time_point> wanted_since;
     time_point since{}; // of this state
@@ -87,7 +96,8 @@ private:
   static void enter(entry& e, phase next, time_point now);
   void try_load(entry& e, time_point now);
   void fail_load(entry& e, error why, time_point now);
-  void refuse(const entry& e, const error& why);
+  void refuse(entry& e, const error& why);
+  static void finish_orders(entry& e);
   bool unload(entry& e, time_point now);
   entry* victim();
   bool may_get_room() const;

@@ -103,7 +103,7 @@ void root::change_children() {
 void root::start_models() {
   self_.links().publish(actors::well_known::models, [this](const envelope& from, message&& m) {
     if (auto* order = std::get_if<change_model>(&m))
-      models_.change(from.source, std::move(*order));
+      change(from.source, std::move(*order));
     else if (const auto* done = std::get_if<model_drained>(&m))
       models_.on_drained(from.source.value - process_ids::first_gateway.value, done->revision);
   });
@@ -118,6 +118,36 @@ void root::start_models() {
   };
   to.children = &watch_;
   models_.begin(std::move(to));
+}
+
+void root::change(process_id gateway, change_model&& order) {
+  const std::lock_guard lock(on_demand_mutex_);
+  const auto pipeline = on_demand_.find(order.model);
+  if (!pipeline)
+    return models_.change(gateway, std::move(order));
+  const auto answer = [this, gateway, request = order.request,
+                       model = order.model](const result<void>& r) {
+    model_changed m;
+    m.request = request;
+    m.model = model;
+    if (!r)
+      m.failure = r.error();
+    self_.links().post(gateway, actors::well_known::models, message(std::move(m)));
+  };
+  const auto now = std::chrono::steady_clock::now();
+  const auto done =
+      order.waits ? on_demand_models::done_callback(answer)
+                  : [is_answered = std::make_shared<bool>(false), answer](const result<void>& r) {
+                      if (!std::exchange(*is_answered, true))
+                        answer(r);
+                    };
+  if (order.what == model_order::unload)
+    on_demand_.order_unload(*pipeline, done, now);
+  else
+    on_demand_.order_load(*pipeline, done, now);
+  decide_loads();
+  if (!order.waits)
+    done({}); // it has begun
 }
 
 // Collects children that fail while they are stopped. A gateway whose loss during draining is

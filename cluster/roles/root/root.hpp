@@ -49,6 +49,8 @@ private:
   void start_supervisor();
   void start_models();
   void change_children();
+  // A client loads or unloads a model on demand, or changes the worker models.
+  void change(process_id gateway, change_model&& order);
   void take(const envelope& from, message&& m);
   void on_load(std::uint32_t pipeline, const load_report& load);
   void on_status(const status& s);

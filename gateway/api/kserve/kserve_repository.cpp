@@ -1,6 +1,7 @@
 #include "gateway/api/kserve/kserve_repository.hpp"
 
 #include "gateway/state/gateway_state.hpp"
+#include "gateway/state/on_demand_order.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -81,6 +82,10 @@ void add_repository(std::vector<kserve_standing>& all, const served_models& serv
 std::optional<result<change_model>> plan_model_change(const gateway_state& facts,
                                                       const std::string& model, bool is_unload,
                                                       const json& parameters) {
+  if (is_on_demand(facts, model)) {
+    auto ok = is_unload ? check_unload_parameters(parameters) : check_load_parameters(parameters);
+    return ok ? order_on_demand(facts, model, is_unload) : ok.error();
+  }
   if (!facts.repository() || is_of_nodes_toml(facts, model))
     return std::nullopt;
   const auto* verb = is_unload ? "unload" : "load";

@@ -22,9 +22,9 @@ void add_repository(std::vector<kserve_standing>& all, const served_models& serv
 // name).
 result<void> check_load_parameters(const json& all);
 
-// The order to the root for a load or unload of `model`. Nothing: the model is from nodes.toml, or
-// there is no repository. `parameters`: of the call; null or an object. Errors: conflict
-// (control_mode), invalid_value, unsupported_parameter (with the name).
+// The order to the root for a load or unload of `model`. Nothing: the model is from nodes.toml and
+// always loaded, or there is no repository. `parameters`: of the call; null or an object. Errors:
+// conflict (control_mode), invalid_value, unsupported_parameter (with the name).
 std::optional<result<change_model>> plan_model_change(const gateway_state& facts,
                                                       const std::string& model, bool is_unload,
                                                       const json& parameters);

@@ -28,12 +28,21 @@ constexpr unsupported_field unsupported_in_ollama[] = {
 
 constexpr unsupported_field unsupported_in_ollama_embed[] = {{"dimensions", ""}};
 
-// A number of seconds or a duration ("5m"). Nothing is unloaded here, so it has no effect.
-void check_keep_alive(field_reader& fields) {
+// A number of seconds or a duration ("5m"). -> whether it is zero, which unloads a model on demand
+// at once; for other values nodes.toml has `idle_timeout`.
+bool read_keep_alive(field_reader& fields) {
   const auto* value = fields.find("keep_alive");
-  if (value && !value->is_number() && !value->is_string()) {
+  if (!value) {
+    return false;
+  }
+  if (value->is_string()) {
+    const auto& text = value->get_ref<const std::string&>();
+    return text.starts_with('0') && text.find_first_of("123456789") == std::string::npos;
+  }
+  if (!value->is_number()) {
     fields.refuse_type("keep_alive", "a number or a duration", *value);
   }
+  return value->is_number() && *value == 0;
 }
 
 std::string read_ollama_model(field_reader& fields) {
@@ -72,7 +81,7 @@ public:
     read_format(asked.request);
     read_think(asked.request);
     read_ollama_logprobs(asked);
-    check_keep_alive(fields_);
+    out.unloads = read_keep_alive(fields_) && out.only_loads;
     asked.shape.is_stream = fields_.boolean("stream", true);
   }
 
@@ -190,7 +199,7 @@ result<ollama_embed> read_ollama_embed(field_reader& fields, std::string_view na
                                        const request_limits& limits) {
   ollama_embed out;
   out.model = read_ollama_model(fields);
-  check_keep_alive(fields);
+  read_keep_alive(fields);
   fields.boolean("truncate", false); // an input that is too long is an error either way
   generate unused;                   // no option changes a vector
   read_ollama_options(fields, /*cuts_prompt=*/false, limits, unused);

@@ -18,7 +18,8 @@ enum class ollama_route : std::uint8_t { chat, generate };
 struct ollama_call {
   ollama_route route = ollama_route::chat;
   openai_generate asked;
-  bool only_loads = false; // without messages, or a prompt: Ollama would load the model
+  bool only_loads = false; // without messages, or a prompt: loads a model on demand
+  bool unloads = false;    // in place of that: `keep_alive` is 0
   // Of /api/generate without `raw` and `system`: a model without a chat template continues it.
   std::optional<std::string> bare_prompt{};
 };

@@ -79,11 +79,11 @@ std::string rfc3339(std::chrono::system_clock::time_point at) {
                      utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, rest);
 }
 
-http_reply ollama_load_reply(const ollama_shape& shape) {
+http_reply ollama_load_reply(const ollama_shape& shape, bool is_unload) {
   auto body = line_head(shape);
   set_text(body, shape.route, "");
   body["done"] = true;
-  body["done_reason"] = "load";
+  body["done_reason"] = is_unload ? "unload" : "load";
   return json_reply(json_text(body));
 }
 

@@ -41,7 +41,7 @@ struct ollama_shape {
 };
 
 // The answer to a request without messages or a prompt.
-http_reply ollama_load_reply(const ollama_shape& shape);
+http_reply ollama_load_reply(const ollama_shape& shape, bool is_unload);
 
 class ollama_unary final : public unary_writer {
 public:

@@ -8,6 +8,7 @@
 #include "gateway/api/ollama/ollama_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
 #include "gateway/state/gateway_state.hpp"
+#include "gateway/state/on_demand_order.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -93,6 +94,27 @@ generation_call answer_ollama(ollama_call call) {
   return out;
 }
 
+// A call without a prompt. A model that is always loaded is left as it is.
+api_call load_ollama(const ollama_call& call, const gateway_state& facts) {
+  const ollama_shape shape{.route = call.route, .is = call.asked.shape};
+  const auto& model = call.asked.request.model;
+  if (!is_on_demand(facts, model)) {
+    return ollama_load_reply(shape, call.unloads);
+  }
+  auto order = order_on_demand(facts, model, call.unloads);
+  if (!order) {
+    return ollama_failure(order.error());
+  }
+  message_call out;
+  out.request = *std::move(order);
+  out.writer =
+      write_message<model_changed>([shape, is_unload = call.unloads](const model_changed&) {
+        return ollama_load_reply(shape, is_unload);
+      });
+  out.family = &ollama_family;
+  return out;
+}
+
 template <ollama_route Route>
 api_call answer_prompt(const http_call& call, gateway_state& facts) {
   auto parsed = parse_ollama(Route, call.body, facts.config().request);
@@ -103,7 +125,7 @@ api_call answer_prompt(const http_call& call, gateway_state& facts) {
       return ollama_failure(ok.error());
     }
     if (parsed->only_loads) {
-      return ollama_load_reply({.route = Route, .is = parsed->asked.shape});
+      return load_ollama(*parsed, facts);
     }
   }
   return with_parsed(std::move(parsed), ollama_family, answer_ollama);

@@ -1,8 +1,10 @@
 """Models that are loaded by their first request: they share devices, make room for each other, and no fault loses a request that waits."""
+import json
 import shutil
 import signal
 import threading
 import time
+import urllib.request
 
 import pytest
 from harness import MODEL, running
@@ -61,6 +63,31 @@ def test_models_make_room_for_each_other(cluster):
     loads = [p["on_demand"] for p in cluster.status()["pipelines"]]
     assert [m["phase"] for m in loads] == ["unloaded", "unloaded", "ready"]
     assert all(0 < m["load_seconds"] < 30 for m in loads)
+
+
+def router(cluster):
+    with urllib.request.urlopen(cluster.url + "/models", timeout=5) as answer:
+        return {m["id"]: m["status"]["value"] for m in json.load(answer)["data"]}
+
+
+def test_clients_load_and_unload_as_at_llama_server_triton_and_ollama(cluster):
+    ask(cluster, "one")
+    wait_for(lambda: router(cluster) == {"one": "loaded", "two": "unloaded", "three": "unloaded"})
+    assert cluster.post("/models/load", {"model": "two"})[::2] == (200, {"success": True})
+    wait_for(lambda: router(cluster) == {"one": "unloaded", "two": "loaded", "three": "unloaded"})
+    assert cluster.post("/models/unload", {"model": "two"})[::2] == (200, {"success": True})
+    wait_for(lambda: set(router(cluster).values()) == {"unloaded"})
+    assert cluster.post("/v2/repository/models/three/load", {})[::2] == (200, {})  # answered when it is loaded
+    wait_for(lambda: router(cluster)["three"] == "loaded")
+    assert cluster.post("/v2/repository/models/three/unload", {})[::2] == (200, {})
+    assert shards(cluster) == set()
+    assert cluster.post("/api/generate", {"model": "one"})[2]["done_reason"] == "load"
+    assert router(cluster)["one"] == "loaded"
+    assert cluster.post("/api/chat", {"model": "one:latest", "messages": [], "keep_alive": 0})[2]["done_reason"] == "unload"
+    assert shards(cluster) == set()
+    for path in ("/models/load", "/models/unload"):
+        assert cluster.post(path, {"model": "none"})[0] == 404
+        assert cluster.post(path, {})[0] == 400
 
 
 def test_requests_of_one_model_join_its_load(cluster):

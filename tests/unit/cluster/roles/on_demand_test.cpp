@@ -191,3 +191,48 @@ TEST_CASE("a new root takes over what is loaded") {
   f.ask(1);
   CHECK(f.models.loads_of(0).phase == phase::draining);
 }
+
+TEST_CASE("orders of clients load and unload, and are answered once") {
+  on_demand_fixture f({model_of(0), model_of(1, 300s, true)});
+  std::vector<std::string> answers;
+  const auto noted = [&](const char* what) {
+    return [&answers, what](const result<void>& r) {
+      answers.push_back(std::string(what) + (r ? "" : ": " + r.error().message));
+    };
+  };
+  f.models.order_load(0, noted("load"), f.now);
+  f.models.decide(f.now);
+  f.models.order_load(0, noted("joins"), f.now);
+  f.ask(0, 0); // the head has no request
+  CHECK(f.models.loads_of(0).phase == phase::loading);
+  f.models.order_unload(0, noted("early"), f.now);
+  CHECK(answers == std::vector<std::string>{"early: the model 'model-0' has open requests, or is "
+                                            "being loaded"});
+  answers.clear();
+  f.serve(0);
+  f.models.decide(f.now);
+  CHECK(answers == std::vector<std::string>{"load", "joins"});
+  answers.clear();
+  f.models.order_unload(0, noted("unload"), f.now);
+  f.models.decide(f.now);
+  CHECK(answers.empty());
+  f.models.on_gone(0);
+  f.models.decide(f.now);
+  CHECK(answers == std::vector<std::string>{"unload"});
+  CHECK(f.models.loads_of(0).phase == phase::unloaded);
+  f.models.order_unload(0, noted("again"), f.now); // it is unloaded already
+  f.models.decide(f.now);
+  CHECK(answers.back() == "again");
+  f.models.order_unload(1, noted("pinned"), f.now);
+  CHECK(answers.back() == "pinned: the model 'model-1' is pinned in nodes.toml");
+  f.broken.insert(0);
+  f.models.order_load(0, noted("broken"), f.now);
+  f.models.decide(f.now);
+  CHECK(answers.back() == "broken: the file is gone");
+  const auto tries = f.tries;
+  f.pass(1h); // no request and no order asks for it
+  CHECK(f.tries == tries);
+  CHECK(f.refusals.empty());
+  CHECK(f.models.find("model-1") == 1);
+  CHECK_FALSE(f.models.find("none"));
+}

@@ -98,6 +98,14 @@ TEST_CASE("a prompt of Ollama's API becomes a chat, or is taken as it is") {
 TEST_CASE("a request without a prompt loads the model") {
   CHECK(ollama_of(R"({"model":"m"})").only_loads);
   CHECK(ollama_of(R"({"model":"m","messages":[],"keep_alive":0})").only_loads);
+  for (const auto* zero : {"0", "0.0", "\"0\"", "\"0s\"", "\"0m0s\""})
+    CHECK(ollama_of(fmt::format(R"({{"model":"m","messages":[],"keep_alive":{}}})", zero)).unloads);
+  for (const auto* more : {"-1", "300", "\"5m\"", "\"10s\"", "\"0m1s\""})
+    CHECK_FALSE(
+        ollama_of(fmt::format(R"({{"model":"m","messages":[],"keep_alive":{}}})", more)).unloads);
+  CHECK_FALSE(
+      ollama_of(R"({"model":"m","messages":[{"role":"user","content":"x"}],"keep_alive":0})")
+          .unloads);
   CHECK(ollama_of(R"({"model":"m","keep_alive":"5m"})", by_generate).only_loads);
   CHECK(ollama_error_of("{}").message == "model is required");
   CHECK(ollama_error_of(R"({"model":"m","keep_alive":true})").param == "keep_alive");
