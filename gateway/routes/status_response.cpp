@@ -94,28 +94,23 @@ ordered load_or_null(const pipeline_view& p) {
   return p.load ? load_json(*p.load) : ordered(nullptr);
 }
 
-ordered on_demand_json(const pipeline_status& p) {
-  if (!p.on_demand) {
-    return nullptr;
-  }
-  const auto& m = *p.on_demand;
-  return {{"phase", gateway::name_of(m.phase)},
-          {"loads", m.loads},
-          {"failures", m.failures},
-          {"evictions", m.evictions},
-          {"idle_unloads", m.idle_unloads},
-          {"load_seconds", m.load_seconds}};
-}
-
-// For each pipeline: its generation, the next one, and the state of the change.
+// For each pipeline: its generation, the next one, and the state of the change; of a model on
+// demand its loads, too.
 ordered generations_json(const snapshot& s) {
   auto all = ordered::array();
   if (s.cluster) {
     for (const auto& p : s.cluster->pipelines) {
       all.push_back({{"generation", p.generation},
                      {"coming_generation", p.coming_generation},
-                     {"change", text_or_null(p.change)},
-                     {"on_demand", on_demand_json(p)}});
+                     {"change", text_or_null(p.change)}});
+      if (const auto& m = p.on_demand) {
+        all.back()["on_demand"] = {{"phase", gateway::name_of(m->phase)},
+                                   {"loads", m->loads},
+                                   {"failures", m->failures},
+                                   {"evictions", m->evictions},
+                                   {"idle_unloads", m->idle_unloads},
+                                   {"load_seconds", m->load_seconds}};
+      }
     }
   }
   return all;

@@ -84,6 +84,7 @@ void world::crash(process_id process) {
   } else if (process == root_process) {
     supervisor_.reset();
     book_.reset();
+    on_demand_.reset();
     promises_.on_root_lost();
     // A child that is being started dies with it.
     revivals_.clear();

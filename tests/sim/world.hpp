@@ -9,6 +9,7 @@
 #include "actors/supervision/supervisor.hpp"
 #include "cluster/bus/message_router.hpp"
 #include "cluster/membership/generation_registry.hpp"
+#include "cluster/membership/on_demand_models.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "tests/sim/client.hpp"
 #include "tests/sim/engine.hpp"
@@ -75,7 +76,10 @@ struct world_options {
   // The processes are children of a root, whose supervisor restarts them.
   bool supervised = false;
   actors::restart_intensity intensity{20, std::chrono::seconds(60)}; // of each child
-  std::set<process_id> late = {};                                    // not started at first
+  // The model is loaded by requests, and unloaded after idle_timeout. Requires: supervised.
+  bool on_demand = false;
+  std::chrono::milliseconds idle_timeout{300};
+  std::set<process_id> late = {}; // not started at first
   // Called at each start of an actor; its process dies there if true.
   std::function<bool()> dies_at_start = nullptr;
 
@@ -107,6 +111,8 @@ public:
   std::function<step_fault(shard_index, const micro_batch&)> on_step;
   // Called whenever a rank of that stage enters its group: true if there is no memory to meet in.
   std::function<bool(stage_index)> refuses_group;
+  // Called whenever the root is to load the model on demand: true if it cannot.
+  std::function<bool()> refuses_load;
   // A process that dies by itself restarts after this time, if it has no supervisor.
   std::chrono::milliseconds revives_after{40};
 
@@ -171,6 +177,8 @@ public:
   const std::vector<std::string>& supervised() const { return supervised_; }
   const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
   bool is_anyone_held() const;
+  // Null: the model is always loaded, or there is no root.
+  const cluster::on_demand_models* on_demand() const { return on_demand_ ? &*on_demand_ : nullptr; }
   // Shards that did not find the KV they were to take over.
   std::uint64_t takes_failed() const { return takes_failed_; }
 
@@ -189,6 +197,8 @@ private:
   void start_shard(process_id process);
   void publish_plan(); // by the root, which has recorded it
   actors::wanted_children wanted() const;
+  void start_on_demand(); // in the root
+  void decide_loads();
   std::shared_ptr<sim_group> join_group(process_id leader, const sim_group::place& where);
   result<void> before_step(process_id shard, const micro_batch& batch);
   template <class Handle>
@@ -221,7 +231,9 @@ private:
 
   std::map<std::uint32_t, layout> layouts_; // by generation
   cluster::recorded_generations noted_;
-  std::optional<cluster::generation_registry> book_; // the root's
+  std::optional<cluster::generation_registry> book_;   // the root's
+  std::optional<cluster::on_demand_models> on_demand_; // the root's
+  layout loaded_;                                      // of the model on demand
   std::map<process_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::map<process_id, incarnation_id>

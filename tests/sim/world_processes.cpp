@@ -64,6 +64,10 @@ world::world(const world_options& options)
   noted_.now.serving.width = layouts_[0].width = options_.width;
   for (stage_index stage = 0; stage < options_.stages; ++stage)
     layouts_[0].first_layers.push_back(stage * toy_.layers / options_.stages);
+  if (options_.on_demand) { // its shards come with the first request
+    loaded_ = std::exchange(layouts_[0], layout{{}, options_.width});
+    noted_.now.serving.stages = 0;
+  }
   auto all = planned_shards();
   all.insert(all.begin(), {head_process, gateway_process});
   if (options_.supervised)
@@ -191,13 +195,56 @@ void world::start_root() {
           caf::anon_send(supervisor, *s);
         else if (auto* now = std::get_if<serves>(&m); now && book_->on_serves(now->generation))
           publish_plan();
+        else if (auto* load = std::get_if<load_report>(&m); load && on_demand_) {
+          on_demand_->on_load(0, load->running + load->waiting + load->in_flight, this->now());
+          decide_loads();
+        }
       });
+  if (options_.on_demand)
+    start_on_demand();
   forward_peer_events(l, supervisor);
   l.tick = [this, supervisor] {
     caf::anon_send(supervisor, actors::tick{});
     if (book_->tick(now()))
       publish_plan();
+    if (on_demand_)
+      decide_loads();
   };
+}
+
+void world::start_on_demand() {
+  on_demand_.emplace(
+      std::vector<cluster::on_demand_model>{{0, "toy", options_.idle_timeout, false}}, 1,
+      cluster::on_demand_models::outside{
+          [this](std::uint32_t) -> result<void> {
+            if (refuses_load && refuses_load())
+              return fail(errc::not_ready, "the file cannot be read");
+            if (!begin_generation(loaded_, /*is_replacement=*/false))
+              return fail(errc::conflict, "a change is in progress");
+            return {};
+          },
+          [this](std::uint32_t) -> result<void> {
+            if (!begin_generation({{}, options_.width}, /*is_replacement=*/true))
+              return fail(errc::conflict, "a change is in progress");
+            return {};
+          },
+          [this](std::uint32_t, const error& why) {
+            running_.at(root_process)
+                .links->send(head_process, actors::well_known::scheduler,
+                             message(load_refused{why}));
+          }});
+}
+
+void world::decide_loads() {
+  on_demand_->observe(
+      0, {noted_.now.serving.stages > 0, noted_.now.coming.has_value(), book_->outcome()}, now());
+  const auto planned = planned_shards();
+  if (std::none_of(running_.begin(), running_.end(), [&](const auto& one) {
+        return one.second.links->self().role == role::shard &&
+               std::find(planned.begin(), planned.end(), one.first) == planned.end();
+      }))
+    on_demand_->on_gone(0);
+  on_demand_->decide(now());
 }
 
 actors::wanted_children world::wanted() const {
@@ -266,6 +313,12 @@ void world::start_head() {
       std::chrono::seconds(20); // clients that left meanwhile are forgotten then
   o.limits.first_ticket = ticket_id{links.self().incarnation.value};
   o.plan = noted_.now;
+  if (options_.on_demand) {
+    o.card.loads_on_demand = true;
+    o.limits.load_timeout = std::chrono::seconds(120);
+    if (noted_.now.serving.stages == 0 && !noted_.now.coming)
+      stands_ = phase::ready; // as its process reports
+  }
   if (options_.supervised)
     o.serves = [&links](std::uint32_t generation) {
       links.send(root_process, actors::well_known::supervisor, message(serves{generation}));
@@ -277,7 +330,11 @@ void world::start_head() {
   o.peers = peers;
   o.card.name = "toy";
   o.card.max_model_len = max_model_len;
-  o.report = [this](const load_report& report) { load_ = report; };
+  o.report = [this, &links](const load_report& report) {
+    load_ = report;
+    if (options_.on_demand)
+      links.send(root_process, actors::well_known::supervisor, message(report));
+  };
   o.report_status = [this](phase p, const std::string&) { stands_ = p; };
   o.now = [this] { return network_.now(); };
   auto scheduler = keep(l, system_->spawn(actors::scheduler, o));

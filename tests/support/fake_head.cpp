@@ -392,6 +392,7 @@ fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config)
       [](const sampled&) {},
       [](const stage_ready&) {},
       [](const generations&) {},
+      [](const load_refused&) {},
       [](const epoch_opened&) {},
       [](const actors::peer_up&) {},
       [](const actors::peer_down&) {},

@@ -1,5 +1,6 @@
 #include "cluster/roles/gateway/gateway_workers.hpp"
 
+#include "cluster/config/pipelines.hpp"
 #include "cluster/config/worker_description.hpp"
 #include "cluster/models/models_record.hpp"
 #include "cluster/plan/worker_slots.hpp"

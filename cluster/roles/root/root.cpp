@@ -7,6 +7,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <memory>
+#include <utility>
+
 namespace baton::cluster {
 namespace {
 
@@ -202,7 +205,7 @@ void root::take(const envelope& from, message&& m) {
   if (auto* s = std::get_if<status>(&m))
     on_status(*s);
   else if (auto* now = std::get_if<serves>(&m))
-    plan_controller_.on_serves(now->generation);
+    on_serves(now->generation);
   else if (auto* order = std::get_if<change_nodes>(&m))
     answer(nodes_.change(*order));
   else if (auto* removal = std::get_if<remove_node>(&m))
@@ -222,18 +225,29 @@ void root::on_load(std::uint32_t pipeline, const load_report& load) {
   const std::lock_guard lock(on_demand_mutex_);
   if (!on_demand_.has(pipeline))
     return;
-  const auto now = std::chrono::steady_clock::now();
-  on_demand_.on_load(pipeline, load.running + load.waiting + load.in_flight, now);
-  observe_plan();
-  on_demand_.decide(now);
+  on_demand_.on_load(pipeline, load.running + load.waiting + load.in_flight,
+                     std::chrono::steady_clock::now());
+  decide_loads();
 }
 
-void root::observe_plan() {
+void root::on_serves(std::uint32_t generation) {
+  plan_controller_.on_serves(generation);
+  const std::lock_guard lock(on_demand_mutex_);
+  if (!on_demand_.is_empty())
+    decide_loads();
+}
+
+void root::decide_loads() {
   const auto now = std::chrono::steady_clock::now();
   const auto plan = plan_controller_.snapshot();
   for (const auto& p : plan.pipelines)
     on_demand_.observe(p.serving.pipeline, {p.serving.stages > 0, p.coming.has_value(), p.change},
                        now);
+  on_demand_.decide(now);
+  if (auto loads = on_demand_.snapshot(); loads != shown_loads_) {
+    shown_loads_ = loads;
+    caf::anon_send(status_aggregator_, on_demand_now{std::move(loads)});
+  }
 }
 
 result<void> root::load_model(std::uint32_t pipeline) {

@@ -3,11 +3,11 @@
 
 #include "actors/supervision/supervisor.hpp"
 #include "cluster/join/join_server.hpp"
+#include "cluster/membership/on_demand_models.hpp"
 #include "cluster/models/model_controller.hpp"
 #include "cluster/roles/agent/child_launch.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/root/node_orders.hpp"
-#include "cluster/roles/root/on_demand.hpp"
 #include "cluster/roles/root/plan_controller.hpp"
 #include "cluster/roles/root/plan_sender.hpp"
 #include "cluster/roles/root/progress.hpp"
@@ -52,6 +52,7 @@ private:
   // A client loads or unloads a model on demand, or changes the worker models.
   void change(process_id gateway, change_model&& order);
   void take(const envelope& from, message&& m);
+  void on_serves(std::uint32_t generation);
   void on_load(std::uint32_t pipeline, const load_report& load);
   void on_status(const status& s);
   void on_worker(const status& s);

@@ -214,6 +214,7 @@ actors::scheduler_actor::behavior_type scheduler(actors::scheduler_actor::pointe
       [](const stage_ready&) {},
       [](const epoch_opened&) {},
       [](const generations&) {},
+      [](const load_refused&) {},
       [](const actors::peer_up&) {},
       [](const actors::peer_down&) {},
       [](const drain&) {},

@@ -72,6 +72,7 @@ scheduler_actor::behavior_type head(scheduler_actor::pointer, story* s) {
         s->push_back(fmt::format("rank {} opened {}", m.rank, m.epoch.value));
       },
       [](const generations&) {},
+      [](const load_refused&) {},
       [](const peer_up&) {},
       [](const peer_down&) {},
       [](const drain&) {},

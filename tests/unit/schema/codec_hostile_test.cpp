@@ -188,7 +188,7 @@ TEST_CASE("enums out of range are refused") {
   supervised.supervision.emplace().strategy = static_cast<restart_strategy>(3);
   CHECK(refusal_of(supervised) == errc::bad_frame);
   model_card card;
-  card.phase = static_cast<phase>(8);
+  card.phase = static_cast<phase>(9);
   CHECK(refusal_of(card) == errc::bad_frame);
 }
 

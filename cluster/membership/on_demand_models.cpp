@@ -1,4 +1,4 @@
-#include "cluster/roles/root/on_demand.hpp"
+#include "cluster/membership/on_demand_models.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -206,14 +206,14 @@ void on_demand_models::fail_load(entry& e, error why, time_point now) {
   refuse(e, why);
 }
 
-// The head ends its waiting requests.
+// The head ends its waiting requests; its next report says what it has then.
 void on_demand_models::refuse(entry& e, const error& why) {
   for (const auto& done : std::exchange(e.loads_waiting, {}))
     done(why);
   if (e.open_requests > 0)
     to_.refuse(e.model.pipeline, why);
-  else
-    e.wanted_since.reset();
+  e.open_requests = 0;
+  e.wanted_since.reset();
 }
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
 // Which models are in memory: loads by requests, evictions, idleness, failures.
-#include "cluster/roles/root/on_demand.hpp"
+#include "cluster/membership/on_demand_models.hpp"
 
 #include <doctest/doctest.h>
 
@@ -164,7 +164,7 @@ TEST_CASE("a model that cannot be loaded is tried with growing pauses, and refus
     f.ask(0);
   }
   tries = f.tries;
-  CHECK(tries <= 10);
+  CHECK(tries <= 12);
   CHECK(f.refusals.back().second == "the model cannot be loaded: the file is gone");
   f.broken.clear();
   f.now += 14s;
