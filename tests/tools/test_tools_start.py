@@ -179,6 +179,7 @@ TOOLS = {
     "tests/gpu/nccl_pair.py": needs_library("libnccl.so.2"),
     "tests/sim/planted.py": usage(),
     "tests/support/library_check.py": says([f"{ROOT}/tests/check.py"], 0, ""),
+    "tests/system/clients/manifests_check.py": run_by("tests/docs/test_kubernetes_files.py"),
     "tests/system/clients/own_venv.py": run_by("tests/check.py"),
     "tests/system/clients/text_generation_calls.py": run_by("tests/system/clients/text_generation_client.py"),
     "tests/system/clients/torchserve_calls.py": run_by("tests/system/clients/torchserve_client.py"),
