@@ -1,5 +1,6 @@
 """Clients whose requirements conflict with those of the others. Each has its own venv, .venv/clients/NAME, and runs as a program. `./check
-system` makes it from tests/system/clients/NAME.txt. Makes venvs that are missing or differ:
+system` makes it from tests/system/clients/NAME.txt. The clients of optional/NAME.txt are large or slow to install. Their tests are skipped unless
+the venv was made by name. Makes venvs that are missing or differ:
 
     python3 tests/system/clients/own_venv.py [NAME ...]
 """
@@ -17,17 +18,26 @@ def requirements():
     return {file.stem: file for file in sorted(HERE.glob("*.txt"))}
 
 
+def optional():
+    """The same of those that ./check does not make."""
+    return {file.stem: file for file in sorted((HERE / "optional").glob("*.txt"))}
+
+
+def file_of(name):
+    return {**requirements(), **optional()}[name]
+
+
 def is_made(name):
     stamp = FOLDER / name / "stamp"
-    return stamp.exists() and stamp.read_text() == requirements()[name].read_text()
+    return stamp.exists() and stamp.read_text() == file_of(name).read_text()
 
 
 def make(name):
     """Raises subprocess.CalledProcessError, with the output."""
     subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER / name], check=True, capture_output=True, text=True)
-    subprocess.run([FOLDER / name / "bin" / "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", requirements()[name]],
+    subprocess.run([FOLDER / name / "bin" / "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", file_of(name)],
                    check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS_MAX)
-    (FOLDER / name / "stamp").write_text(requirements()[name].read_text())
+    (FOLDER / name / "stamp").write_text(file_of(name).read_text())
 
 
 def program(name, *path):
