@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import fuzz.run as fuzzing
@@ -30,11 +31,13 @@ class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.broken = []  # names of what failed
+        self.lock = threading.Lock()  # clients are installed beside the build
 
     def add(self, name, passed, failed, skipped=0):
-        self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
-        if failed:
-            self.broken.append(name)
+        with self.lock:
+            self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+            if failed:
+                self.broken.append(name)
 
 
 TALLY = Tally()
@@ -238,8 +241,9 @@ def system_suites():
     return {"system: nodes, faults": first, "system: the others": sorted(folders - set(first))}
 
 
-def system(preset="dev"):
-    if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
+def system(clients, preset="dev"):
+    """`clients`: the future result of venv()."""
+    if clients.result() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest_side_by_side(system_suites(), env)
         pytest("bench tools", "tests/bench/unit", env=env)
@@ -279,6 +283,24 @@ def sanitized(preset):
         sim(preset, ("--seeds", str(SANITIZED_SEEDS)), env)
 
 
+def dev_levels(level, extra):
+    """The levels of the dev build. Clients are installed while it is built: they wait for the network more than for a processor."""
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        clients = beside.submit(venv) if level in ("default", "all", "system") else None
+        if not build("dev"):
+            return
+        if level in ("default", "all", "unit"):
+            unit()
+            skip("unit_torch", "no torch in this build: ./check gpu")
+            kernels()
+        if level in ("default", "all", "sim"):
+            sim(extra=extra)
+        if clients:
+            system(clients)
+        if level in ("all", "planted"):
+            planted(extra)
+
+
 # tests/bench/NAME.py -> what of a release build it wants
 MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",)}
 
@@ -313,17 +335,8 @@ def main(arguments):
         gpu()
     elif level in SANITIZERS:
         sanitized(level)
-    elif build("dev"):
-        if level in ("default", "all", "unit"):
-            unit()
-            skip("unit_torch", "no torch in this build: ./check gpu")
-            kernels()
-        if level in ("default", "all", "sim"):
-            sim(extra=arguments[1:])
-        if level in ("default", "all", "system"):
-            system()
-        if level in ("all", "planted"):
-            planted(arguments[1:])
+    else:
+        dev_levels(level, arguments[1:])
     if level == "all":
         for preset in SANITIZERS:
             sanitized(preset)
