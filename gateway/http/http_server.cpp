@@ -133,7 +133,7 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
       co_await timer.async_wait(as_values);
       continue;
     }
-    const auto fault = guarded("http", [&] { take(at, socket); });
+    const auto fault = guarded("http", [&, &client = socket] { take(at, client); });
     if (fault) {
       socket.close(ec);
     }
