@@ -53,7 +53,12 @@ void bus_collective::begin(epoch_id epoch) {
 // -- Messages --
 
 group_values bus_collective::message_for(const purpose& what, std::span<const float> values) const {
-  return {epoch_, rank_, meeting_, what.kind, what.about, payload_of(values)};
+  return {.epoch = epoch_,
+          .rank = rank_,
+          .meeting = meeting_,
+          .kind = what.kind,
+          .about = what.about,
+          .values = payload_of(values)};
 }
 
 // The peer's message for this rendezvous, which must have the same purpose.

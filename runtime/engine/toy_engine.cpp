@@ -273,7 +273,7 @@ std::vector<float> toy_embedding(const toy_model& model, std::span<const token_i
                                  pooling how) {
   slice all;
   all.rows = static_cast<std::uint32_t>(prompt_ids.size());
-  pooler sum({0, how, /*is_last=*/true}, all, floats_per_row);
+  pooler sum({.slice = 0, .how = how, .is_last = true}, all, floats_per_row);
   std::vector<std::uint64_t> histories(model.layers);
   std::array<float, floats_per_row> hidden{};
   for (std::size_t position = 0; position < prompt_ids.size(); ++position) {

@@ -78,7 +78,13 @@ result<masker::grammar_state*> masker::grammar_of(const shared_constraint& c) {
   auto rules = compile(*c);
   if (!rules)
     return rules.error();
-  grammars_.push_front({c, *rules, automaton(*rules), {}, {}, 0, ++generations_});
+  grammars_.push_front({.key = c,
+                        .rules = *rules,
+                        .states = automaton(*rules),
+                        .masks = {},
+                        .distinct = {},
+                        .mask_bytes = 0,
+                        .generation = ++generations_});
   return &grammars_.front();
 }
 

@@ -35,7 +35,11 @@ std::uint32_t count(const std::vector<T>& list) {
 void batch_writer::write_slices(const micro_batch& from, const batch_reader& to) {
   slices_.clear();
   for (const auto& s : from.slices)
-    slices_.push_back({s.position, s.rows, s.draws(), s.blocks.data(), count(s.blocks)});
+    slices_.push_back({.position = s.position,
+                       .rows = s.rows,
+                       .draws = s.draws(),
+                       .blocks = s.blocks.data(),
+                       .block_count = count(s.blocks)});
   for (const auto& p : from.pools) {
     auto& of = slices_[p.slice];
     of.is_pooled = p.how != pooling::scores;

@@ -39,8 +39,13 @@ draw_lists draw_writer::write(std::span<const baton::draw> draws) {
     to.history_count = count(history_) - to.first_history;
     draws_.push_back(to);
   }
-  return {draws_.data(),  biases_.data(), banned_.data(), history_.data(),
-          count(biases_), count(banned_), count(history_)};
+  return {.draws = draws_.data(),
+          .biases = biases_.data(),
+          .banned = banned_.data(),
+          .history = history_.data(),
+          .bias_count = count(biases_),
+          .banned_count = count(banned_),
+          .history_count = count(history_)};
 }
 
 } // namespace baton::plugin

@@ -18,12 +18,12 @@ scheduler::scheduler(scheduler_config config)
 
 std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
   if (request.ticket && sequences_.has_choices(request.priority, request.ticket))
-    return rejected{request.request,
-                    {},
-                    fail(errc::conflict, "ticket {} is open, or rows of it are in flight",
-                         request.ticket.value),
-                    std::chrono::milliseconds{0},
-                    tickets_.look_at_queue(request.priority).tickets};
+    return rejected{.request = request.request,
+                    .ticket = {},
+                    .reason = fail(errc::conflict, "ticket {} is open, or rows of it are in flight",
+                                   request.ticket.value),
+                    .retry_after = std::chrono::milliseconds{0},
+                    .queue_position = tickets_.look_at_queue(request.priority).tickets};
   return tickets_.reserve(request, now);
 }
 
@@ -36,11 +36,13 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   ticket* const found = tickets_.find(request.ticket);
   if (!found) {
     if (!tickets_.was_granted(request.ticket))
-      output_.send(
-          {request.gateway,
-           {request.request, request.ticket,
-            fail(errc::ticket_not_found, "ticket {} was not granted here", request.ticket.value),
-            std::chrono::milliseconds{0}, 0}});
+      output_.send({request.gateway,
+                    {.request = request.request,
+                     .ticket = request.ticket,
+                     .reason = fail(errc::ticket_not_found, "ticket {} was not granted here",
+                                    request.ticket.value),
+                     .retry_after = std::chrono::milliseconds{0},
+                     .queue_position = 0}});
     return;
   }
   ticket& t = *found;

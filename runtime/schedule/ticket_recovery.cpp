@@ -52,10 +52,12 @@ bool scheduler::resume(const baton::resume& request) {
   ticket& t = *found;
   const bool is_the_same = t.gateway == request.gateway && t.request == request.request;
   if (!t.is_orphaned && !is_the_same)
-    output_.send(
-        {t.gateway,
-         {t.request, request.ticket, fail(errc::cancelled, "the stream was resumed elsewhere"),
-          std::chrono::milliseconds{0}, 0}});
+    output_.send({t.gateway,
+                  {.request = t.request,
+                   .ticket = request.ticket,
+                   .reason = fail(errc::cancelled, "the stream was resumed elsewhere"),
+                   .retry_after = std::chrono::milliseconds{0},
+                   .queue_position = 0}});
   t.gateway = request.gateway;
   t.request = request.request;
   t.is_orphaned = t.is_suspended = false;

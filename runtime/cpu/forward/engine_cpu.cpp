@@ -250,9 +250,18 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
     return memory.error();
   s->memory = *std::move(memory);
   s->describe(file, settings);
-  s->pass.emplace(forward_parts{s->own, model::head_map(model, s->slices[s->rank]), s->range,
-                                *s->weights, kernels_for(s->which), s->width, s->kv, *s->ropes,
-                                s->memory, s->team, s->group.get(), s->logits_of_ranks},
+  s->pass.emplace(forward_parts{.model = s->own,
+                                .heads = model::head_map(model, s->slices[s->rank]),
+                                .range = s->range,
+                                .weights = *s->weights,
+                                .table = kernels_for(s->which),
+                                .width = s->width,
+                                .kv = s->kv,
+                                .ropes = *s->ropes,
+                                .memory = s->memory,
+                                .team = s->team,
+                                .group = s->group.get(),
+                                .logits_of_ranks = s->logits_of_ranks},
                   s->limits.max_model_len);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }

@@ -143,7 +143,15 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
       positions[i] = rows_[r].position;
     }
     const auto* then = pass + 1 < passes ? pages[first / kv_block_positions] : next_page;
-    attend_kv({query, positions, queries, pages.data(), then, size, out, window, soft_cap});
+    attend_kv({.queries = query,
+               .positions = positions,
+               .count = queries,
+               .pages = pages.data(),
+               .next_page = then,
+               .head_size = size,
+               .out = out,
+               .window = window,
+               .soft_cap = soft_cap});
     done += queries;
   }
   if (quantises_within(p_.weights.layers[layer]))

@@ -66,7 +66,8 @@ public:
     packed_matrix m{*format, rows.count, columns.count, nullptr};
     auto* to = cursor_.part<std::byte>(m.size_bytes());
     m.panels = to;
-    placements_.push_back({tensor, rows, columns, to, false});
+    placements_.push_back(
+        {.tensor = tensor, .rows = rows, .columns = columns, .to = to, .is_vector = false});
     return m;
   }
 
@@ -76,7 +77,11 @@ public:
       return nullptr;
     const extent columns = part.value_or(extent{0, tensor->elements()});
     auto* to = cursor_.part<float>(columns.count);
-    placements_.push_back({tensor, {}, columns, reinterpret_cast<std::byte*>(to), true});
+    placements_.push_back({.tensor = tensor,
+                           .rows = {},
+                           .columns = columns,
+                           .to = reinterpret_cast<std::byte*>(to),
+                           .is_vector = true});
     return to;
   }
 

@@ -40,9 +40,9 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
       {model.hidden_size, model.q_size(), model.ffn_size, model.expert_ffn_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
-    each = {floats_of(rows_together, panels_together * panel_rows),
-            floats_of(rows_together, panels_together * panel_rows),
-            cursor.part<std::byte>(arranged)};
+    each = {.gate = floats_of(rows_together, panels_together * panel_rows),
+            .up = floats_of(rows_together, panels_together * panel_rows),
+            .arranged = cursor.part<std::byte>(arranged)};
     if (slots > 0) {
       each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
       each.slots = cursor.part<expert_slot>(slots);

@@ -13,9 +13,12 @@ void clear(query_group& group) {
 } // namespace
 
 query_tables query_group::tables(const std::vector<std::uint32_t>& pages) const noexcept {
-  return {queries(),        rows,
-          row_begin.data(), page_begin.data(),
-          last_page.data(), pages.data() + first_page};
+  return {.queries = queries(),
+          .rows = rows,
+          .row_begin = row_begin.data(),
+          .page_begin = page_begin.data(),
+          .last_page = last_page.data(),
+          .pages = pages.data() + first_page};
 }
 
 void query_groups::clear() {

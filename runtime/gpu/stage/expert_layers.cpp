@@ -67,11 +67,22 @@ void expert_layers::upload_addresses(const std::vector<layer_weights>& layers) {
 void expert_layers::run(std::size_t index, const layer_weights& layer, std::uint32_t rows,
                         const void* in, float* out, rank_sums* sums) {
   const auto& m = model_;
-  products_.multiply({with_.weights, rows, m.hidden_size, m.expert_count, in, nullptr,
-                      scores_.as<void>(), /*is_out_f32=*/true},
+  products_.multiply({.kind = with_.weights,
+                      .rows = rows,
+                      .columns = m.hidden_size,
+                      .outputs = m.expert_count,
+                      .in = in,
+                      .weights = nullptr,
+                      .out = scores_.as<void>(),
+                      .is_out_f32 = true},
                      layer.router);
-  on_.kernels().choose({rows, m.expert_count, m.expert_used_count, scores_.as<float>(),
-                        m.normalises_experts, chosen_.as<std::uint32_t>(), weights_.as<float>()},
+  on_.kernels().choose({.rows = rows,
+                        .experts = m.expert_count,
+                        .used = m.expert_used_count,
+                        .scores = scores_.as<float>(),
+                        .normalises = m.normalises_experts,
+                        .chosen = chosen_.as<std::uint32_t>(),
+                        .weights = weights_.as<float>()},
                        on_.stream());
   if (rows <= rows_on_device_)
     run_on_device(layer_matrices_[index], rows, in, out);
@@ -86,9 +97,16 @@ void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows,
   const std::uint64_t pairs = std::uint64_t{rows} * used;
   const std::uint32_t height = tile_height_of(pairs, rows, m.expert_count),
                       tiles = tiles_max(pairs, m.expert_count, height);
-  on_.kernels().group({rows, m.expert_count, used, height, tiles, chosen_.as<std::uint32_t>(),
-                       counts_.as<std::uint32_t>(), tiles_.as<expert_tile>(),
-                       pairs_.as<std::uint32_t>(), order_.as<std::uint32_t>()},
+  on_.kernels().group({.rows = rows,
+                       .experts = m.expert_count,
+                       .used = used,
+                       .height = height,
+                       .tile_count = tiles,
+                       .chosen = chosen_.as<std::uint32_t>(),
+                       .counts = counts_.as<std::uint32_t>(),
+                       .tiles = tiles_.as<expert_tile>(),
+                       .pairs = pairs_.as<std::uint32_t>(),
+                       .order = order_.as<std::uint32_t>()},
                       on_.stream());
   expert_args a{};
   a.kind = with_.weights;
@@ -105,8 +123,12 @@ void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows,
   a.in = in;
   a.out = gate_up_.as<void>();
   on_.kernels().multiply_experts(a, on_.stream());
-  on_.kernels().gate({with_.weights, static_cast<std::uint32_t>(pairs), ffn, gate_up_.as<void>(),
-                      gated_.as<void>(), m.act},
+  on_.kernels().gate({.kind = with_.weights,
+                      .rows = static_cast<std::uint32_t>(pairs),
+                      .width = ffn,
+                      .gate_up = gate_up_.as<void>(),
+                      .out = gated_.as<void>(),
+                      .act = m.act},
                      on_.stream());
   a.pairs_of_row = 1;
   a.columns = ffn;
@@ -116,8 +138,13 @@ void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows,
   a.out = expert_out_.as<void>();
   a.is_out_f32 = true;
   on_.kernels().multiply_experts(a, on_.stream());
-  on_.kernels().combine({rows, used, m.hidden_size, order_.as<std::uint32_t>(),
-                         weights_.as<float>(), expert_out_.as<float>(), out},
+  on_.kernels().combine({.rows = rows,
+                         .used = used,
+                         .width = m.hidden_size,
+                         .order = order_.as<std::uint32_t>(),
+                         .weights = weights_.as<float>(),
+                         .from = expert_out_.as<float>(),
+                         .out = out},
                         on_.stream());
 }
 
@@ -152,20 +179,44 @@ void expert_layers::run_expert(const ffn_weights& expert, const expert_rows& own
   const auto rows = static_cast<std::uint32_t>(own.rows.size());
   on_.upload(picked_.as<void>(), own.rows.data(), rows * sizeof(std::uint32_t));
   on_.upload(picked_weights_.as<void>(), own.weights.data(), rows * sizeof(float));
-  on_.kernels().gather(
-      {with_.weights, rows, m.hidden_size, picked_.as<std::uint32_t>(), in, expert_in_.as<void>()},
-      on_.stream());
-  products_.multiply({with_.weights, rows, m.hidden_size, 2 * std::uint64_t{m.expert_ffn_size},
-                      expert_in_.as<void>(), nullptr, gate_up_.as<void>(), /*is_out_f32=*/false},
+  on_.kernels().gather({.kind = with_.weights,
+                        .rows = rows,
+                        .width = m.hidden_size,
+                        .picked = picked_.as<std::uint32_t>(),
+                        .from = in,
+                        .out = expert_in_.as<void>()},
+                       on_.stream());
+  products_.multiply({.kind = with_.weights,
+                      .rows = rows,
+                      .columns = m.hidden_size,
+                      .outputs = 2 * std::uint64_t{m.expert_ffn_size},
+                      .in = expert_in_.as<void>(),
+                      .weights = nullptr,
+                      .out = gate_up_.as<void>(),
+                      .is_out_f32 = false},
                      expert.gate_up);
-  on_.kernels().gate(
-      {with_.weights, rows, m.expert_ffn_size, gate_up_.as<void>(), gated_.as<void>(), m.act},
-      on_.stream());
-  products_.multiply({with_.weights, rows, m.expert_ffn_size, m.hidden_size, gated_.as<void>(),
-                      nullptr, expert_out_.as<void>(), /*is_out_f32=*/true},
+  on_.kernels().gate({.kind = with_.weights,
+                      .rows = rows,
+                      .width = m.expert_ffn_size,
+                      .gate_up = gate_up_.as<void>(),
+                      .out = gated_.as<void>(),
+                      .act = m.act},
+                     on_.stream());
+  products_.multiply({.kind = with_.weights,
+                      .rows = rows,
+                      .columns = m.expert_ffn_size,
+                      .outputs = m.hidden_size,
+                      .in = gated_.as<void>(),
+                      .weights = nullptr,
+                      .out = expert_out_.as<void>(),
+                      .is_out_f32 = true},
                      expert.down);
-  on_.kernels().scatter({rows, m.hidden_size, picked_.as<std::uint32_t>(),
-                         picked_weights_.as<float>(), expert_out_.as<float>(), out},
+  on_.kernels().scatter({.rows = rows,
+                         .width = m.hidden_size,
+                         .picked = picked_.as<std::uint32_t>(),
+                         .weights = picked_weights_.as<float>(),
+                         .from = expert_out_.as<float>(),
+                         .out = out},
                         on_.stream());
 }
 

@@ -147,12 +147,12 @@ std::uint32_t stage::ffn_size() const noexcept {
 }
 
 paged_kv stage::kv_of(std::uint32_t layer) const {
-  return {with_.kv,
-          keys_[layer].as<void>(),
-          values_[layer].as<void>(),
-          with_.block_positions,
-          model_.kv_head_count,
-          model_.head_size};
+  return {.kind = with_.kv,
+          .keys = keys_[layer].as<void>(),
+          .values = values_[layer].as<void>(),
+          .block_positions = with_.block_positions,
+          .kv_heads = model_.kv_head_count,
+          .head_size = model_.head_size};
 }
 
 stage::~stage() {
@@ -193,7 +193,12 @@ bool stage::can_begin(const plugin::batch& batch) const {
 }
 
 stage::launched stage::launch(const plugin::batch& batch) {
-  launched step{batch.number, batch.epoch, buffer_index_, nullptr, false, nullptr};
+  launched step{.number = batch.number,
+                .epoch = batch.epoch,
+                .buffer_index = buffer_index_,
+                .rows = nullptr,
+                .may_be_kept = false,
+                .end = nullptr};
   buffer_index_ = (buffer_index_ + 1) % buffer_count;
   try {
     enqueue(batch, step);
@@ -342,8 +347,13 @@ void stage::upload_rows(const plugin::batch& batch, std::uint32_t size,
 void stage::compute() {
   has_added_ = false;
   if (model_.embeds)
-    on_->kernels().embed({with_.weights, rows_->rows(), model_.hidden_size, rows_->tokens(),
-                          weights_.embedding, model_.embedding_scale, stream_.as<float>()},
+    on_->kernels().embed({.kind = with_.weights,
+                          .rows = rows_->rows(),
+                          .hidden = model_.hidden_size,
+                          .tokens = rows_->tokens(),
+                          .table = weights_.embedding,
+                          .scale = model_.embedding_scale,
+                          .out = stream_.as<float>()},
                          on_->stream());
   for (std::uint32_t i = 0; i < model_.layer_count; ++i)
     run_layer(i);
@@ -372,7 +382,14 @@ void stage::norm(const float* added_gain, const float* gain) {
 
 void stage::multiply(std::uint64_t outputs, std::uint64_t columns, const void* in,
                      const matrix& weights, void* out, bool is_out_f32, std::uint32_t rows) {
-  products_->multiply({with_.weights, rows, columns, outputs, in, nullptr, out, is_out_f32},
+  products_->multiply({.kind = with_.weights,
+                       .rows = rows,
+                       .columns = columns,
+                       .outputs = outputs,
+                       .in = in,
+                       .weights = nullptr,
+                       .out = out,
+                       .is_out_f32 = is_out_f32},
                       weights);
 }
 
@@ -431,8 +448,12 @@ void stage::run_ffn(const layer_weights& layer) {
   const auto& ffn = layer.ffn.front();
   multiply(2 * width, hidden, normed_.as<void>(), ffn.gate_up, gate_up_.as<void>(), false,
            rows_->rows());
-  on_->kernels().gate({with_.weights, rows_->rows(), ffn_size(), gate_up_.as<void>(),
-                       gated_.as<void>(), model_.act},
+  on_->kernels().gate({.kind = with_.weights,
+                       .rows = rows_->rows(),
+                       .width = ffn_size(),
+                       .gate_up = gate_up_.as<void>(),
+                       .out = gated_.as<void>(),
+                       .act = model_.act},
                       on_->stream());
   multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_->rows());
 }

@@ -18,15 +18,29 @@ void stage_products::multiply(product p, const matrix& weights) {
   const bool is_packed = weights.scales != nullptr;
   p.weights = weights.values;
   if (are_few(p, is_packed)) {
-    on_.kernels().multiply_few({p.kind, is_packed ? form_ : plugin::quantization::none, group_,
-                                p.rows, p.columns, p.outputs, p.in, weights.values, weights.scales,
-                                p.out, p.is_out_f32},
+    on_.kernels().multiply_few({.kind = p.kind,
+                                .form = is_packed ? form_ : plugin::quantization::none,
+                                .group = group_,
+                                .rows = p.rows,
+                                .columns = p.columns,
+                                .outputs = p.outputs,
+                                .in = p.in,
+                                .values = weights.values,
+                                .scales = weights.scales,
+                                .out = p.out,
+                                .is_out_f32 = p.is_out_f32},
                                on_.stream());
     return;
   }
   if (is_packed) {
-    on_.kernels().unpack({p.kind, form_, group_, p.columns, p.outputs, weights.values,
-                          weights.scales, elements_.as<void>()},
+    on_.kernels().unpack({.kind = p.kind,
+                          .form = form_,
+                          .group = group_,
+                          .columns = p.columns,
+                          .outputs = p.outputs,
+                          .values = weights.values,
+                          .scales = weights.scales,
+                          .out = elements_.as<void>()},
                          on_.stream());
     p.weights = elements_.as<void>();
   }

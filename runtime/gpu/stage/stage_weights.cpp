@@ -75,7 +75,13 @@ public:
       const std::uint64_t at_a_time = std::max<std::uint64_t>(1, chunk_bytes_max / row_bytes);
       for (std::uint64_t first = 0; first < found.rows; first += at_a_time) {
         const auto count = std::min(at_a_time, found.rows - first);
-        chunks_.push_back({name, first, count, row_bytes, as, to, scales});
+        chunks_.push_back({.name = name,
+                           .first = first,
+                           .rows = count,
+                           .row_bytes = row_bytes,
+                           .as = as,
+                           .to = to,
+                           .scales = scales});
         to += count * own.values;
         scales = scales != nullptr ? scales + count * own.scales : nullptr;
       }
@@ -110,7 +116,13 @@ public:
     for (const auto& [name, columns] : parts) {
       if (!shard_.find(shard_.context, name, &found) || found.columns != columns)
         throw refused(plugin::status::unsupported_model, "attention biases have wrong sizes");
-      chunks_.push_back({name, 0, 1, columns * sizeof(float), element::f32, to, nullptr});
+      chunks_.push_back({.name = name,
+                         .first = 0,
+                         .rows = 1,
+                         .row_bytes = columns * sizeof(float),
+                         .as = element::f32,
+                         .to = to,
+                         .scales = nullptr});
       to += columns * sizeof(float);
     }
     return begin;

@@ -90,8 +90,12 @@ void step_draws::launch() {
   if (!own.are_here)
     return;
   if (has_ranks()) {
-    on_.kernels().spread({own.count, model_.logit_count, model_.first_logit, model_.vocabulary_size,
-                          logits_.as<float>(), all_logits_.as<float>()},
+    on_.kernels().spread({.rows = own.count,
+                          .own = model_.logit_count,
+                          .first = model_.first_logit,
+                          .width = model_.vocabulary_size,
+                          .from = logits_.as<float>(),
+                          .out = all_logits_.as<float>()},
                          on_.stream());
     ranks_->sum(all_logits_.as<float>(), std::size_t{own.count} * model_.vocabulary_size);
   }

@@ -95,7 +95,11 @@ void step_rows::append_feeds(const plugin::batch& batch) {
 
 void step_rows::feed(device& on, const std::int32_t* drawn) const {
   const auto* lists = on_device_.as<std::uint32_t>() + feeds_at_;
-  on.kernels().feed({feeds_, lists, lists + feeds_, drawn, on_device_.as<std::int32_t>()},
+  on.kernels().feed({.count = feeds_,
+                     .rows = lists,
+                     .draws = lists + feeds_,
+                     .drawn = drawn,
+                     .tokens = on_device_.as<std::int32_t>()},
                     on.stream());
 }
 
@@ -103,7 +107,12 @@ query_tables step_rows::on_device(const query_group& group, std::size_t at) cons
   const auto* rows = on_device_.as<std::int32_t>() + at;
   const auto queries = group.queries();
   const auto* pages = rows + queries + 1;
-  return {queries, group.rows, rows, pages, pages + queries + 1, blocks() + group.first_page};
+  return {.queries = queries,
+          .rows = group.rows,
+          .row_begin = rows,
+          .page_begin = pages,
+          .last_page = pages + queries + 1,
+          .pages = blocks() + group.first_page};
 }
 
 void step_rows::reserve(device& on, std::size_t numbers) {

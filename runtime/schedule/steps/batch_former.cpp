@@ -231,10 +231,14 @@ void batch_former::plan_prefill(std::vector<planned>& plan) {
 
 pool batch_former::pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const {
   if (s.terms.wants_embedding)
-    return {slice, config_.pooling, end == s.ids.size(), s.pooled};
-  return {
-      slice,         pooling::scores, /*is_last=*/false,
-      /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.terms.sampling.prompt_logprobs)};
+    return {
+        .slice = slice, .how = config_.pooling, .is_last = end == s.ids.size(), .before = s.pooled};
+  return {.slice = slice,
+          .how = pooling::scores,
+          .is_last = false,
+          .before = {},
+          .next = s.ids[end],
+          .top = static_cast<std::uint32_t>(s.terms.sampling.prompt_logprobs)};
 }
 
 micro_batch batch_former::form(const std::vector<planned>& plan, time_point now) {

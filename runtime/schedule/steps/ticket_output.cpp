@@ -31,9 +31,12 @@ void ticket_output::refuse(ticket_id id, error why) {
   t.choices_open = 0;
   tickets_.end(id);
   const auto retry_after = tickets_.retry_after_of(why.code);
-  output_.refusals.push_back(
-      {gateway,
-       {request, id, std::move(why), retry_after, tickets_.look_at_queue(priority).tickets}});
+  output_.refusals.push_back({gateway,
+                              {.request = request,
+                               .ticket = id,
+                               .reason = std::move(why),
+                               .retry_after = retry_after,
+                               .queue_position = tickets_.look_at_queue(priority).tickets}});
 }
 
 void ticket_output::fail_ticket(ticket_id id, finish how, const error& why) {

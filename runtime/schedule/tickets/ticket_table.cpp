@@ -18,8 +18,11 @@ std::variant<granted, rejected> ticket_table::reserve(const baton::reserve& requ
   if (auto why = refuse_reserve(request, now)) {
     const auto retry_after =
         is_for_load(why->code) ? returns_.next(now) : retry_after_of(why->code);
-    return rejected{
-        request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
+    return rejected{.request = request.request,
+                    .ticket = {},
+                    .reason = std::move(*why),
+                    .retry_after = retry_after,
+                    .queue_position = look_at_queue(request.priority).tickets};
   }
   const ticket_id id = request.ticket ? request.ticket : next_ticket_;
   next_ticket_.value += request.ticket ? 0 : config_.ticket_step;
@@ -35,7 +38,11 @@ std::variant<granted, rejected> ticket_table::reserve(const baton::reserve& requ
   t.is_resumable = request.is_resumable;
   tickets_.emplace(id, t);
   recount(id);
-  return granted{request.request, id, pipeline_.last_epoch, request.resume_key, false};
+  return granted{.request = request.request,
+                 .ticket = id,
+                 .epoch = pipeline_.last_epoch,
+                 .resume_key = request.resume_key,
+                 .is_submitted = false};
 }
 
 ticket* ticket_table::find(ticket_id id) {

@@ -97,7 +97,7 @@ result<chat_prompt> without_tools(const chat_prompt& chat, std::string_view tool
     const auto parsed = parse_array(tools, "tools");
     if (!parsed)
       return parsed.error();
-    out.push_back({"system", hermes_prompt(*parsed), ""});
+    out.push_back({.role = "system", .content = hermes_prompt(*parsed), .name = ""});
   }
   bool is_answered = false; // the previous message is a tool result
   for (const auto& m : chat) {
@@ -109,9 +109,9 @@ result<chat_prompt> without_tools(const chat_prompt& chat, std::string_view tool
       if (is_answered)
         out.back().content += "\n" + response;
       else
-        out.push_back({"user", response, ""});
+        out.push_back({.role = "user", .content = response, .name = ""});
     } else {
-      out.push_back({m.role, m.content, m.name});
+      out.push_back({.role = m.role, .content = m.content, .name = m.name});
     }
     if (!m.tool_calls.empty()) {
       const auto calls = parse_array(m.tool_calls, "messages");
