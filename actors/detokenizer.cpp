@@ -84,7 +84,11 @@ result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) 
 void finish_stream(const text::tokenizer& vocabulary, choice_stream& stream, const tokens& m) {
   add_decoded(vocabulary, stream, stream.decoder->finish());
   stream.decoder.reset();
-  stream.end = ending{m.finish, m.tokens_total, {}, m.failure, m.embedding};
+  stream.end = ending{.finish = m.finish,
+                      .output_tokens = m.tokens_total,
+                      .stop_text = {},
+                      .failure = m.failure,
+                      .embedding = m.embedding};
   if (!stream.stopped)
     return;
   auto& end = *stream.end;
@@ -238,7 +242,11 @@ void fail_choice(detokenizer_pointer self, const tokens& m, const error& why) {
   last.finish = finish::failed;
   last.failure = why;
   enqueue(self, m.gateway, std::move(last));
-  cancel_choice(self, {m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
+  cancel_choice(self, {.ticket = m.ticket,
+                       .choice = m.choice,
+                       .why = cancel_reason::client_asked,
+                       .tokens_kept = 0,
+                       .reason = std::nullopt});
 }
 
 void on_tokens(detokenizer_pointer self, const tokens& m) {
@@ -261,8 +269,11 @@ void on_tokens(detokenizer_pointer self, const tokens& m) {
   if (m.finish != finish::none)
     finish_stream(vocabulary, stream, m);
   else if (stream.stopped && !was_stopped)
-    cancel_choice(self, {m.ticket, m.choice, cancel_reason::stop_text,
-                         stream.stopped->token_index + 1, std::nullopt});
+    cancel_choice(self, {.ticket = m.ticket,
+                         .choice = m.choice,
+                         .why = cancel_reason::stop_text,
+                         .tokens_kept = stream.stopped->token_index + 1,
+                         .reason = std::nullopt});
   send_rest(self, id, stream, /*is_resumed=*/false);
   if (stream.end)
     keep(self, id, stream);
@@ -313,16 +324,27 @@ void on_resume(detokenizer_pointer self, const resume_text& m) {
   const auto gateway = s.config.peers.gateway(what.gateway);
   if (!can_resume(s, m)) {
     if (m.is_open) // the scheduler resumed it, so it is orphaned again
-      cancel_choice(self, {what.ticket, std::nullopt, cancel_reason::client_lost, 0, std::nullopt});
-    self->send(gateway, rejected{what.request, what.ticket,
-                                 fail(errc::ticket_not_found,
-                                      "there is no stream of ticket {} to resume: it ended too "
-                                      "long ago, or the key or the number of choices is wrong",
-                                      what.ticket.value),
-                                 std::chrono::milliseconds{0}, 0});
+      cancel_choice(self, {.ticket = what.ticket,
+                           .choice = std::nullopt,
+                           .why = cancel_reason::client_lost,
+                           .tokens_kept = 0,
+                           .reason = std::nullopt});
+    self->send(gateway,
+               rejected{.request = what.request,
+                        .ticket = what.ticket,
+                        .reason = fail(errc::ticket_not_found,
+                                       "there is no stream of ticket {} to resume: it ended too "
+                                       "long ago, or the key or the number of choices is wrong",
+                                       what.ticket.value),
+                        .retry_after = std::chrono::milliseconds{0},
+                        .queue_position = 0});
     return;
   }
-  self->send(gateway, granted{what.request, what.ticket, {}, what.resume_key, true});
+  self->send(gateway, granted{.request = what.request,
+                              .ticket = what.ticket,
+                              .epoch = {},
+                              .resume_key = what.resume_key,
+                              .is_submitted = true});
   for (std::uint32_t choice = 0; choice < what.from.size(); ++choice) {
     const auto it = s.streams.find({what.ticket, choice});
     if (it == s.streams.end()) {

@@ -157,7 +157,12 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   std::vector<order> orders;
   for (const auto& s : current_set().rank_slots)
     orders.push_back({s.ready->process,
-                      {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width, takes}});
+                      {.epoch = epoch_,
+                       .stage = s.ready->stage,
+                       .stages = addresses,
+                       .rank = s.ready->rank,
+                       .width = s.ready->width,
+                       .takes = takes}});
   return orders;
 }
 

@@ -110,8 +110,11 @@ void on_opened(scheduler_pointer self, const epoch_opened& m) {
   if (!s.pipeline->on_opened(m))
     return;
   s.core->open_epoch(s.pipeline->epoch(),
-                     {s.pipeline->stages(), s.pipeline->blocks(), s.pipeline->block_positions(),
-                      s.pipeline->swap_blocks(), s.pipeline->pools()},
+                     {.stages = s.pipeline->stages(),
+                      .blocks = s.pipeline->blocks(),
+                      .block_positions = s.pipeline->block_positions(),
+                      .swap_blocks = s.pipeline->swap_blocks(),
+                      .pools = s.pipeline->pools()},
                      s.pipeline->has_restarted_shard() ? schedule::loss::shard
                                                        : schedule::loss::link,
                      s.pipeline->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);

@@ -153,7 +153,11 @@ void lose_epoch(stage_pointer self, batch_id batch, std::string why) {
   if (s.config.rank > 0)
     return;
   const error lost{errc::stale_epoch, std::move(why), {}};
-  self->send(s.config.scheduler, sampled{batch, s.current.epoch, {}, {}, lost});
+  self->send(s.config.scheduler, sampled{.batch = batch,
+                                         .epoch = s.current.epoch,
+                                         .samples = {},
+                                         .stage_micros = {},
+                                         .failure = lost});
   announce(self);
 }
 
@@ -171,7 +175,11 @@ void lose_peer(stage_pointer self, const peer_down& m) {
 
 // A copy with the tokens alone, which suffice for stage 0.
 sampled tokens_of(const sampled& answer) {
-  sampled slim{answer.batch, answer.epoch, {}, {}, answer.failure};
+  sampled slim{.batch = answer.batch,
+               .epoch = answer.epoch,
+               .samples = {},
+               .stage_micros = {},
+               .failure = answer.failure};
   for (const auto& drawn : answer.samples)
     slim.samples.push_back({drawn.token, 0, {}});
   return slim;
@@ -251,7 +259,11 @@ void run(stage_pointer self, micro_batch& batch, std::optional<std::uint64_t> st
   }
   if (out && !is_last(s))
     return pass_on(self, batch, rows_of(*out));
-  sampled step{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
+  sampled step{.batch = batch.batch,
+               .epoch = batch.epoch,
+               .samples = {},
+               .stage_micros = std::move(batch.stage_micros),
+               .failure = std::nullopt};
   if (out) {
     step.samples = std::move(out->samples);
     step.pooled = std::move(out->pooled);
@@ -318,7 +330,11 @@ void run_what_is_ready(stage_pointer self) {
     if (next->filled)
       run_or_queue(self, next->batch);
     else
-      answer(self, {next->batch.batch, next->batch.epoch, {}, {}, next->filled.error()});
+      answer(self, {.batch = next->batch.batch,
+                    .epoch = next->batch.epoch,
+                    .samples = {},
+                    .stage_micros = {},
+                    .failure = next->filled.error()});
   }
 }
 

@@ -93,20 +93,29 @@ void settle_max_tokens(submit& m, std::size_t prompt_tokens, std::uint32_t max_m
 
 void on_submit(tokenizer_pointer self, submit& m) {
   auto& s = self->state;
-  auto encoded =
-      encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
+  auto encoded = encode(s, {.input = m.input,
+                            .tools = m.tools,
+                            .add_generation_prompt = m.add_generation_prompt,
+                            .parses_special = m.parses_special,
+                            .options = m.template_options});
   if (encoded && encoded->empty())
     encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
   if (!encoded) {
-    self->send(s.config.scheduler,
-               cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
+    self->send(s.config.scheduler, cancel{.ticket = m.ticket,
+                                          .choice = std::nullopt,
+                                          .why = cancel_reason::refused,
+                                          .tokens_kept = 0,
+                                          .reason = encoded.error()});
     return;
   }
   if (m.terms.sampling.constraint && s.config.tokenizer->end_ids().empty()) {
     self->send(s.config.scheduler,
-               cancel{m.ticket, std::nullopt, cancel_reason::refused, 0,
-                      fail_param(errc::unsupported_parameter, "structured_outputs",
-                                 "the model has no token that ends an answer")});
+               cancel{.ticket = m.ticket,
+                      .choice = std::nullopt,
+                      .why = cancel_reason::refused,
+                      .tokens_kept = 0,
+                      .reason = fail_param(errc::unsupported_parameter, "structured_outputs",
+                                           "the model has no token that ends an answer")});
     return;
   }
   if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
@@ -118,8 +127,13 @@ void on_submit(tokenizer_pointer self, submit& m) {
     behind_prompt.continues_prompt = true;
     m.terms.sampling.constraint = std::move(behind_prompt);
   }
-  self->send(s.config.scheduler, admit{m.request, m.gateway, m.ticket, std::move(*encoded),
-                                       std::move(m.terms), std::move(m.delivered), continues});
+  self->send(s.config.scheduler, admit{.request = m.request,
+                                       .gateway = m.gateway,
+                                       .ticket = m.ticket,
+                                       .prompt_ids = std::move(*encoded),
+                                       .terms = std::move(m.terms),
+                                       .delivered = std::move(m.delivered),
+                                       .continues_prompt = continues});
 }
 
 // Whether ids and pieces fit into a message.
@@ -136,9 +150,16 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
 
 void on_tokenize(tokenizer_pointer self, const tokenize& m) {
   auto& s = self->state;
-  tokenized answer{m.request, {}, {}, s.config.max_model_len, std::nullopt};
-  auto encoded =
-      encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
+  tokenized answer{.request = m.request,
+                   .ids = {},
+                   .pieces = {},
+                   .max_model_len = s.config.max_model_len,
+                   .failure = std::nullopt};
+  auto encoded = encode(s, {.input = m.input,
+                            .tools = m.tools,
+                            .add_generation_prompt = m.add_generation_prompt,
+                            .parses_special = m.parses_special,
+                            .options = m.template_options});
   auto checked = encoded ? check_answer(s, *encoded) : encoded.error();
   if (checked) {
     for (auto id : *encoded)

@@ -89,7 +89,10 @@ void on_tick(supervisor_pointer self) {
       s.control->start(c);
       changed = true;
     } else if (c.phase == child_phase::stopping && c.spec.is_elsewhere && now >= c.due) {
-      return on_exit(self, {c.spec.process, c.incarnation, "did not stop in time", false});
+      return on_exit(self, {.process = c.spec.process,
+                            .incarnation = c.incarnation,
+                            .how = "did not stop in time",
+                            .is_permanent = false});
     } else if (c.phase == child_phase::stopping && now >= c.due) {
       spdlog::warn("{} did not stop in time: killed", c.spec.name);
       s.control->kill(c);
@@ -197,7 +200,10 @@ void on_peer_down(supervisor_pointer self, const peer_down& m) {
   auto* c = s.children.find(m.process, m.incarnation);
   if (c != nullptr && c->spec.is_elsewhere) {
     if (s.is_stopping || c->is_retiring)
-      return on_exit(self, {m.process, m.incarnation, m.why, false});
+      return on_exit(self, {.process = m.process,
+                            .incarnation = m.incarnation,
+                            .how = m.why,
+                            .is_permanent = false});
     s.control->await(*c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
     return report(self);
   }
