@@ -236,8 +236,13 @@ open_result admission::open(const principal& who, generate request, bool add_gen
   request.model = card.name;
   request.template_options.local_seconds = local_seconds_now();
   const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
-  caf::anon_send(router_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
-                                        std::move(lease), nullptr, std::move(trace)});
+  caf::anon_send(router_, open_generate{.out = out,
+                                        .request = std::move(request),
+                                        .add_generation_prompt = add_generation_prompt,
+                                        .is_stream = is_stream,
+                                        .lease = std::move(lease),
+                                        .inflight = nullptr,
+                                        .trace = std::move(trace)});
   return open_request(router_, std::move(out), card.name, lost);
 }
 
@@ -257,9 +262,14 @@ open_result admission::resume(const principal& who, std::string_view model, stre
     trace->data.opened(card.name, static_cast<std::uint32_t>(from.from.size()));
   }
   auto out = new_stream(std::move(wake));
-  caf::anon_send(router_,
-                 open_resume{out, card.name, from.ticket, from.resume_key, std::move(from.from),
-                             std::move(lease), nullptr, std::move(trace)});
+  caf::anon_send(router_, open_resume{.out = out,
+                                      .model = card.name,
+                                      .ticket = from.ticket,
+                                      .resume_key = from.resume_key,
+                                      .from = std::move(from.from),
+                                      .lease = std::move(lease),
+                                      .inflight = nullptr,
+                                      .trace = std::move(trace)});
   return open_request(router_, std::move(out), card.name, if_lost(is_resumable));
 }
 
@@ -279,9 +289,14 @@ open_result admission::tokenize(const principal& who, std::string_view model, ba
   }
   auto out = new_stream(std::move(wake));
   what.template_options.local_seconds = local_seconds_now();
-  caf::anon_send(router_, open_tokenize{out, std::move(what.input), what.add_generation_prompt,
-                                        std::move(lease), card.name, std::move(trace),
-                                        std::move(what.tools), std::move(what.template_options)});
+  caf::anon_send(router_, open_tokenize{.out = out,
+                                        .input = std::move(what.input),
+                                        .add_generation_prompt = what.add_generation_prompt,
+                                        .lease = std::move(lease),
+                                        .model = card.name,
+                                        .trace = std::move(trace),
+                                        .tools = std::move(what.tools),
+                                        .template_options = std::move(what.template_options)});
   return open_request(router_, std::move(out), card.name);
 }
 
@@ -303,8 +318,11 @@ open_result admission::detokenize(const principal& who, std::string_view model,
     trace->data.opened(card.name, 0);
   }
   auto out = new_stream(std::move(wake));
-  caf::anon_send(
-      router_, open_detokenize{out, std::move(ids), std::move(lease), card.name, std::move(trace)});
+  caf::anon_send(router_, open_detokenize{.out = out,
+                                          .ids = std::move(ids),
+                                          .lease = std::move(lease),
+                                          .model = card.name,
+                                          .trace = std::move(trace)});
   return open_request(router_, std::move(out), card.name);
 }
 
@@ -343,8 +361,11 @@ open_result admission::infer(const principal& who, baton::infer request, std::fu
   request.request = out->number();
   request.deadline = sooner(request.deadline, facts_->config().request_deadline);
   auto name = request.model;
-  caf::anon_send(pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)),
-                                  std::move(trace), goes_alone});
+  caf::anon_send(pool, open_infer{.out = out,
+                                  .request = std::move(request),
+                                  .lease = std::get<0>(std::move(lease)),
+                                  .trace = std::move(trace),
+                                  .goes_alone = goes_alone});
   return open_request(pool, std::move(out), std::move(name));
 }
 

@@ -331,11 +331,15 @@ pipeline_client(pipeline_client_actor::stateful_pointer<pipeline_client_state> s
       [self](open_generate& m) { self->state.start(m); },
       [self](open_resume& m) { self->state.start(m); },
       [self](open_tokenize& m) {
-        self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
-                        tokenize{m.out->number(), self->state.process(), std::move(m.input),
-                                 m.add_generation_prompt,
-                                 self->state.facts().config().parses_special_tokens,
-                                 std::move(m.tools), std::move(m.template_options)});
+        self->state.ask(
+            m.out, std::move(m.lease), std::move(m.trace),
+            tokenize{.request = m.out->number(),
+                     .gateway = self->state.process(),
+                     .input = std::move(m.input),
+                     .add_generation_prompt = m.add_generation_prompt,
+                     .parses_special = self->state.facts().config().parses_special_tokens,
+                     .tools = std::move(m.tools),
+                     .template_options = std::move(m.template_options)});
       },
       [self](open_detokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),

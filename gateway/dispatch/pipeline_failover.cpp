@@ -76,7 +76,11 @@ void pipeline_client_state::migrate_streams() {
   }
   for (const auto number : going) {
     begin_migration(open.at(number), here);
-    hand_over(number, {number, {}, fail(errc::not_ready, "the pipeline is away"), {}, 0});
+    hand_over(number, {.request = number,
+                       .ticket = {},
+                       .reason = fail(errc::not_ready, "the pipeline is away"),
+                       .retry_after = {},
+                       .queue_position = 0});
   }
 }
 
@@ -141,7 +145,11 @@ void pipeline_client_state::on_head_lost(const actors::peer_down& m) {
     erase(number);
   }
   for (const auto number : waiting) { // a grant that is on its way will be cancelled
-    hand_over(number, {number, {}, fail(errc::not_ready, "the head is down: {}", m.why), {}, 0});
+    hand_over(number, {.request = number,
+                       .ticket = {},
+                       .reason = fail(errc::not_ready, "the head is down: {}", m.why),
+                       .retry_after = {},
+                       .queue_position = 0});
   }
 }
 

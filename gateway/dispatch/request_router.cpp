@@ -59,14 +59,14 @@ struct request_router_state {
     if (pipeline >= pipeline_clients.size() ||
         (pipeline_clients.size() > 1 && model_of(*now, m.ticket) != m.model)) {
       refuse(*m.out, m.trace,
-             {0,
-              m.ticket,
-              fail(errc::ticket_not_found,
-                   "there is no stream of ticket {} to resume: no pipeline of the "
-                   "model '{}' has granted it",
-                   m.ticket.value, m.model),
-              {},
-              0});
+             {.request = 0,
+              .ticket = m.ticket,
+              .reason = fail(errc::ticket_not_found,
+                             "there is no stream of ticket {} to resume: no pipeline of the "
+                             "model '{}' has granted it",
+                             m.ticket.value, m.model),
+              .retry_after = {},
+              .queue_position = 0});
       return;
     }
     count({pipeline, route_reason::resume}, m.model);
@@ -150,7 +150,10 @@ router_and_clients spawn_request_router(caf::actor_system& system,
   const auto made = system.spawn(request_router, facts);
   router_and_clients all{made, {}};
   for (std::uint32_t i = 0; i < heads.size(); ++i) {
-    pipeline_client_config config{heads[i].scheduler, heads[i].tokenizer, facts, i};
+    pipeline_client_config config{.scheduler = heads[i].scheduler,
+                                  .tokenizer = heads[i].tokenizer,
+                                  .state = facts,
+                                  .pipeline = i};
     if (heads.size() > 1) {
       config.router = made;
     }

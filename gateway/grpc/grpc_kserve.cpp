@@ -108,7 +108,11 @@ result<kserve_call> call_of(const grpc_infer& received) {
 }
 
 grpc_inferred grpc_head_of(const kserve_shape& shape) {
-  return {shape.model, std::string(kserve_version), shape.id, std::nullopt, {}};
+  return {.model = shape.model,
+          .version = std::string(kserve_version),
+          .id = shape.id,
+          .is_final = std::nullopt,
+          .outputs = {}};
 }
 
 grpc_inferred response_of(kserve_gatherer& from) {
@@ -116,12 +120,12 @@ grpc_inferred response_of(kserve_gatherer& from) {
   for (const auto& t : from.take()) {
     std::string bytes;
     append_bytes(bytes, t.row->type, t.values);
-    out.outputs.push_back({std::string(t.row->name),
-                           std::string(datatype_of(t.row->type)),
-                           {static_cast<std::int64_t>(t.values.size())},
-                           {},
-                           std::move(bytes),
-                           {}});
+    out.outputs.push_back({.name = std::string(t.row->name),
+                           .datatype = std::string(datatype_of(t.row->type)),
+                           .shape = {static_cast<std::int64_t>(t.values.size())},
+                           .parameters = {},
+                           .bytes = std::move(bytes),
+                           .contents = {}});
   }
   return out;
 }

@@ -102,8 +102,10 @@ reply_framing http_request::framing() const {
   const auto& m = get();
   const boost::beast::string_view name(request_id_header.data(), request_id_header.size());
   const auto given = m.count(name) == 1 ? m[name] : boost::beast::string_view();
-  return {m.version() < 11, m.keep_alive(), m.method() == http::verb::head,
-          request_id_of(view(given))};
+  return {.is_http_1_0 = m.version() < 11,
+          .keeps_alive = m.keep_alive(),
+          .is_head = m.method() == http::verb::head,
+          .request_id = request_id_of(view(given))};
 }
 
 bool http_request::has_known_end() const { // RFC 9112, section 6.3

@@ -247,7 +247,7 @@ asio::awaitable<after> create_response(http_connection& client, response_create 
   }
   chat_prompt input;
   if (!call.instructions.empty()) {
-    input.push_back({"system", std::move(call.instructions), {}});
+    input.push_back({.role = "system", .content = std::move(call.instructions), .name = {}});
   }
   input.insert(input.end(), asked->begin(), asked->end());
   auto& request = call.call.request;

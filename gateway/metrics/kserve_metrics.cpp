@@ -116,7 +116,10 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
   std::vector<model_statistics> all;
   for (const auto& s : kserve_standings(now)) {
     if (model.empty() || s.name == model) {
-      all.push_back({s.name, counts.tally_of(s.name), steps_of(now, s.name), s.version});
+      all.push_back({.name = s.name,
+                     .tally = counts.tally_of(s.name),
+                     .steps = steps_of(now, s.name),
+                     .version = s.version});
     }
   }
   return all;
@@ -124,7 +127,11 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
 
 model_statistics worker_statistics(const worker_view& of, const metrics& counts) {
   const auto tally = counts.tally_of(of.name, of.version);
-  return {of.name, tally, tally.executions, of.version, of.load->tally.batches()};
+  return {.name = of.name,
+          .tally = tally,
+          .steps = tally.executions,
+          .version = of.version,
+          .batches = of.load->tally.batches()};
 }
 
 void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {

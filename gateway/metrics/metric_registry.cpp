@@ -112,7 +112,8 @@ std::vector<std::string> metric_registry::source::take(const std::vector<handler
 
 std::uint64_t metric_registry::open(const std::string& model, const std::string& version) {
   const std::lock_guard lock(mutex_);
-  auto& by = sources_[++last_source_] = {model, version, {}, 0, 0, {}};
+  auto& by = sources_[++last_source_] = {
+      .model = model, .version = version, .names = {}, .series = 0, .bytes = 0, .refused = {}};
   for (const auto* why : refusals)
     by.refused[why] = 0;
   return last_source_;

@@ -176,7 +176,7 @@ result<std::string> bytes_of_json(std::string_view name, std::string_view dataty
   if (row->contents.empty()) {
     return no_json(name, datatype);
   }
-  gathering all{datatype, count, {}};
+  gathering all{.datatype = datatype, .most = count, .bytes = {}};
   if (!all.take(data) && all.wrong) {
     return wrong(name, "must be of {}: {} is not", datatype,
                  shown_name(all.wrong->dump(-1, ' ', true, json::error_handler_t::replace)));

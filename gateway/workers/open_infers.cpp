@@ -24,8 +24,11 @@ open_infers::entry* open_infers::find(std::uint64_t request) {
 }
 
 void open_infers::enter(open_infer& m, instant now) {
-  open_.emplace(m.out->number(),
-                entry{m.out, std::move(m.request), std::move(m.lease), std::move(m.trace), now});
+  open_.emplace(m.out->number(), entry{.out = m.out,
+                                       .request = std::move(m.request),
+                                       .lease = std::move(m.lease),
+                                       .trace = std::move(m.trace),
+                                       .arrived = now});
 }
 
 infer_batch open_infers::begin_batch(std::uint64_t batch,

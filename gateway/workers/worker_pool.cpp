@@ -43,7 +43,7 @@ struct pool_state {
 
   void start(open_infer& m) {
     const auto number = m.out->number();
-    schedule::worker_queue::new_request a{number, bytes_of(m.request)};
+    schedule::worker_queue::new_request a{.request = number, .bytes = bytes_of(m.request)};
     a.goes_alone = m.goes_alone;
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;

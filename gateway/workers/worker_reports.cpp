@@ -17,8 +17,15 @@ std::string worker_reports::name_of(process_id process) const {
 }
 
 void worker_reports::report(worker_incarnation w, phase p, std::string reason) const {
-  report_(
-      {w.process, w.incarnation, role::worker, name_of(w.process), p, std::move(reason), 0, 0, 0});
+  report_({.process = w.process,
+           .incarnation = w.incarnation,
+           .role = role::worker,
+           .name = name_of(w.process),
+           .phase = p,
+           .reason = std::move(reason),
+           .pid = 0,
+           .restarts = 0,
+           .progress = 0});
 }
 
 bool worker_reports::repeat_if_condemned(worker_incarnation w) const {

@@ -157,8 +157,11 @@ void worker_server::wall::greet(const std::string& id, const hello& h) {
   workers.erase(h.process);
   const worker_incarnation instance{h.process, h.incarnation};
   auto& w = workers
-                .emplace(h.process,
-                         linked_worker{instance, id, pool->second, std::move(pidfd), clock::now()})
+                .emplace(h.process, linked_worker{.instance = instance,
+                                                  .routing_id = id,
+                                                  .pool = pool->second,
+                                                  .pidfd = std::move(pidfd),
+                                                  .last_seen = clock::now()})
                 .first->second;
   hello_ack ack;
   ack.process = facts->config().self;

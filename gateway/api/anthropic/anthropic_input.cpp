@@ -69,7 +69,7 @@ public:
   void user(const json& value, chat_prompt& out) {
     each(value, [&](field_reader& block, std::string_view type, std::size_t index) {
       if (type == "text") {
-        add(out, chat_message{"user", block_text(block), {}});
+        add(out, chat_message{.role = "user", .content = block_text(block), .name = {}});
       } else if (type == "tool_result") {
         out.push_back(result_of(block, index));
       } else {
@@ -80,7 +80,7 @@ public:
 
   // A message of the model: texts and calls. `source`: the list, with members in order.
   void assistant(const json& value, const ordered& source, chat_prompt& out) {
-    chat_message message{"assistant", {}, {}};
+    chat_message message{.role = "assistant", .content = {}, .name = {}};
     each(value, [&](field_reader& block, std::string_view type, std::size_t index) {
       if (type == "text") {
         add_line(message.content, block_text(block));
@@ -154,7 +154,7 @@ private:
   }
 
   chat_message result_of(field_reader& block, std::size_t index) {
-    chat_message out{"tool", {}, {}};
+    chat_message out{.role = "tool", .content = {}, .name = {}};
     out.tool_call_id = id_of(block, "tool_use_id");
     if (const auto* content = block.find("content")) {
       out.content =
@@ -182,7 +182,7 @@ private:
     const json chat{{"tool_calls", json::array({call})}};
     const auto path = fmt::format("{}[{}].", path_, index);
     field_reader message(chat, path);
-    chat_message out{"assistant", {}, {}};
+    chat_message out{.role = "assistant", .content = {}, .name = {}};
     read_calls_of(message, path, limits_, out);
     if (auto ok = message.finish(); !ok) {
       block.refuse(in_block_names(ok.error()));
@@ -209,9 +209,11 @@ void read_message(field_reader& message, const std::string& path, const ordered&
   }
   block_reader blocks(message, limits, path + "content");
   if (content->is_string()) {
-    block_reader::add(out, chat_message{role, content->get<std::string>(), {}});
+    block_reader::add(
+        out, chat_message{.role = role, .content = content->get<std::string>(), .name = {}});
   } else if (role == "system") {
-    block_reader::add(out, chat_message{role, blocks.text(*content), {}});
+    block_reader::add(out,
+                      chat_message{.role = role, .content = blocks.text(*content), .name = {}});
   } else if (role == "user") {
     blocks.user(*content, out);
   } else {
@@ -255,7 +257,7 @@ anthropic_input read_anthropic_input(field_reader& fields, const ordered& source
   if (const auto* system = fields.find("system")) {
     auto text = block_reader(fields, limits, "system").text(*system);
     if (!text.empty()) {
-      out.chat.push_back(chat_message{"system", std::move(text), {}});
+      out.chat.push_back(chat_message{.role = "system", .content = std::move(text), .name = {}});
     }
   }
   read_anthropic_messages(fields, source, limits, out.chat);

@@ -46,8 +46,11 @@ ordered duration(std::uint64_t count, double seconds) {
 }
 
 kserve_standing standing_of_model(const snapshot& now, const std::string& name) {
-  kserve_standing s{
-      name, is_served(now, name) && !now.is_draining, "READY", {}, std::string(kserve_version)};
+  kserve_standing s{.name = name,
+                    .is_ready = is_served(now, name) && !now.is_draining,
+                    .state = "READY",
+                    .reason = {},
+                    .version = std::string(kserve_version)};
   if (s.is_ready) {
     return s;
   }

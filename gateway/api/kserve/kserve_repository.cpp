@@ -72,8 +72,11 @@ void add_repository(std::vector<kserve_standing>& all, const served_models& serv
       return s.name == m.name && s.version == m.version;
     });
     if (known == all.end())
-      all.push_back({m.name, false, state_name(now.is_draining ? model_state::unloading : m.state),
-                     m.reason, m.version});
+      all.push_back({.name = m.name,
+                     .is_ready = false,
+                     .state = state_name(now.is_draining ? model_state::unloading : m.state),
+                     .reason = m.reason,
+                     .version = m.version});
     else if (known->reason.empty() && m.state == model_state::ready)
       known->reason = m.reason;
   }

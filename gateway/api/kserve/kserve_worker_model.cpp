@@ -89,7 +89,11 @@ kserve_worker_named(const gateway_state& facts, std::string_view name, std::stri
 }
 
 kserve_standing worker_standing(const worker_view& of, const snapshot& now) {
-  kserve_standing s{of.name, is_ready(of, now), "READY", {}, of.version};
+  kserve_standing s{.name = of.name,
+                    .is_ready = is_ready(of, now),
+                    .state = "READY",
+                    .reason = {},
+                    .version = of.version};
   if (!s.is_ready) {
     s.state = now.is_draining ? "UNLOADING" : "LOADING";
     s.reason = now.is_draining ? "the server is draining" : "no worker takes its requests";

@@ -122,9 +122,9 @@ private:
     if (system.empty()) {
       out.bare_prompt = prompt;
     } else {
-      chat.push_back(chat_message{"system", std::move(system), {}});
+      chat.push_back(chat_message{.role = "system", .content = std::move(system), .name = {}});
     }
-    chat.push_back(chat_message{"user", std::move(prompt), {}});
+    chat.push_back(chat_message{.role = "user", .content = std::move(prompt), .name = {}});
     out.asked.request.input = std::move(chat);
   }
 

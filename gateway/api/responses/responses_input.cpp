@@ -139,7 +139,7 @@ chat_prompt read_input(field_reader& fields, const request_limits& limits) {
     return {};
   }
   if (input->is_string()) {
-    return {chat_message{"user", input->get<std::string>(), {}}};
+    return {chat_message{.role = "user", .content = input->get<std::string>(), .name = {}}};
   }
   if (!input->is_array()) {
     fields.refuse_type("input", "a string or an array of items", *input);

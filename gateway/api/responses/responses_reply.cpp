@@ -329,7 +329,7 @@ ordered response_events::object() const {
 }
 
 chat_message response_events::message() const {
-  chat_message out{"assistant", {}, {}};
+  chat_message out{.role = "assistant", .content = {}, .name = {}};
   auto calls = ordered::array();
   for (const auto& done : items_) {
     if (done["type"] == "message") {

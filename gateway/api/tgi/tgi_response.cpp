@@ -38,7 +38,11 @@ ordered token_json(const tgi_token& t) {
 ordered top_json(const std::vector<logprob_entry>& top) {
   auto out = ordered::array();
   for (const auto& e : top) {
-    out.push_back(token_json({e.token, e.text, e.logprob, e.is_control, {}}));
+    out.push_back(token_json({.id = e.token,
+                              .text = e.text,
+                              .logprob = e.logprob,
+                              .is_special = e.is_control,
+                              .top = {}}));
   }
   return out;
 }
@@ -110,8 +114,11 @@ std::vector<tgi_token> tokens_of(const chunk& c) {
   for (const auto& d : c.details) {
     const auto end = std::clamp<std::size_t>(d.text_end, begin, c.text.size());
     const auto& [text, id, logprob, is_control] = d.chosen;
-    tokens.push_back(
-        {id, is_control ? text : c.text.substr(begin, end - begin), logprob, is_control, d.top});
+    tokens.push_back({.id = id,
+                      .text = is_control ? text : c.text.substr(begin, end - begin),
+                      .logprob = logprob,
+                      .is_special = is_control,
+                      .top = d.top});
     begin = end;
   }
   return tokens;
@@ -203,7 +210,7 @@ void tgi_events::add_token(const tgi_token& t, std::string& out) {
 
 void tgi_events::add_end(const chunk& c, std::string& out) {
   if (open_.empty()) { // all tokens are sent: an empty one carries the end
-    add_token({last_id_, {}, 0, /*is_special=*/true, {}}, out);
+    add_token({.id = last_id_, .text = {}, .logprob = 0, .is_special = true, .top = {}}, out);
   }
   out += open_;
   open_.clear();
