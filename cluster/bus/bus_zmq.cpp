@@ -185,16 +185,11 @@ std::string bus_zmq::key_in_use() const {
 }
 
 void bus_zmq::disconnect(process_id peer) {
-  std::shared_ptr<peer_socket> removed;
-  {
-    std::unique_lock lock(state_->peers_mutex);
-    auto it = state_->peers.find(peer);
-    if (it == state_->peers.end())
-      return;
-    removed = std::move(it->second);
-    state_->peers.erase(it);
-  }
-  state_->wake();
+  std::unique_lock lock(state_->peers_mutex);
+  const auto removed = state_->peers.extract(peer); // closed after the unlock
+  lock.unlock();
+  if (!removed.empty())
+    state_->wake();
 }
 
 sent bus_zmq::send(process_id peer, const frames& f) {
@@ -250,8 +245,16 @@ void bus_zmq::stop() {
 
 bus_zmq_counters bus_zmq::counters() const {
   const auto& c = state_->counts;
-  return {c.sent,          c.received, c.sent_bytes,  c.received_bytes,    c.bad_frames,
-          c.back_pressure, c.connects, c.disconnects, c.handshakes_failed, c.strangers};
+  return {.sent = c.sent,
+          .received = c.received,
+          .sent_bytes = c.sent_bytes,
+          .received_bytes = c.received_bytes,
+          .bad_frames = c.bad_frames,
+          .back_pressure = c.back_pressure,
+          .connects = c.connects,
+          .disconnects = c.disconnects,
+          .handshakes_failed = c.handshakes_failed,
+          .strangers = c.strangers};
 }
 
 void bus_zmq::state::wake() const noexcept {

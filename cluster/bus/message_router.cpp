@@ -119,9 +119,15 @@ std::vector<peer_state> message_router::peers() const {
   std::lock_guard lock(state_->mutex);
   for (const auto& [process, r] : state_->peer_routes) {
     const auto& greeted = r.to.peer_hello();
-    all.push_back({process, r.to.incarnation(), r.to.state(),
-                   greeted ? greeted->name : std::string(), r.to.endpoint(), r.to.reason(),
-                   r.to.peer_steps(), r.to.outstanding_bytes(), r.waiting.count()});
+    all.push_back({.process = process,
+                   .incarnation = r.to.incarnation(),
+                   .state = r.to.state(),
+                   .name = greeted ? greeted->name : std::string(),
+                   .endpoint = r.to.endpoint(),
+                   .reason = r.to.reason(),
+                   .steps = r.to.peer_steps(),
+                   .outstanding_bytes = r.to.outstanding_bytes(),
+                   .waiting_count = r.waiting.count()});
   }
   return all;
 }
@@ -195,7 +201,12 @@ void message_router::post(process_id peer, actor_id target, message&& m, actor_i
   switch (outcome) {
   case sent::back_pressure:
     ++state_->counters.back_pressure;
-    state_->enqueue(t, *r, {target, source, correlation, std::move(m), size_bytes});
+    state_->enqueue(t, *r,
+                    {.target = target,
+                     .source = source,
+                     .correlation = correlation,
+                     .content = std::move(m),
+                     .size_bytes = size_bytes});
     return;
   case sent::too_large:
     state_->lose(t, *r,

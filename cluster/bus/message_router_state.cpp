@@ -162,7 +162,11 @@ void message_router::state::apply(locked_scope& t, peer_route& r, link_effects& 
                                   outgoing.target_incarnation, size_bytes);
     // Hellos and heartbeats are repeated anyway; the total of a credit must arrive.
     if (outcome == sent::back_pressure && std::holds_alternative<credit>(outgoing.content))
-      r.waiting.push({{}, {}, 0, std::move(outgoing.content), size_bytes});
+      r.waiting.push({.target = {},
+                      .source = {},
+                      .correlation = 0,
+                      .content = std::move(outgoing.content),
+                      .size_bytes = size_bytes});
   }
   if (fx.went_up) {
     ++counters.peers_up;

@@ -62,7 +62,7 @@ chat_session::chat_session(client& connection, chat_options options)
 void chat_session::clear() {
   messages_.clear();
   if (!options_.system.empty())
-    messages_.push_back({"system", options_.system, ""});
+    messages_.push_back({.role = "system", .content = options_.system, .name = ""});
 }
 
 generate chat_session::request_of_now() const {
@@ -132,7 +132,7 @@ void chat_session::show_end(const answered& a) const {
 }
 
 result<void> chat_session::ask(const std::string& text) {
-  messages_.push_back({"user", text, ""});
+  messages_.push_back({.role = "user", .content = text, .name = ""});
   auto answer = stream_answer();
   if (!answer) {
     messages_.pop_back();
@@ -140,7 +140,7 @@ result<void> chat_session::ask(const std::string& text) {
   }
   std::puts("");
   show_end(*answer);
-  messages_.push_back({"assistant", std::move(answer->text), ""});
+  messages_.push_back({.role = "assistant", .content = std::move(answer->text), .name = ""});
   return {};
 }
 
@@ -225,7 +225,7 @@ void chat_session::set(const std::string& setting, const std::string& value) {
     if (!messages_.empty() && messages_.front().role == "system")
       messages_.erase(messages_.begin());
     if (!value.empty())
-      messages_.insert(messages_.begin(), {"system", value, ""});
+      messages_.insert(messages_.begin(), {.role = "system", .content = value, .name = ""});
   } else if (setting == "temperature") {
     const auto number = number_of<double>(value);
     if (!value.empty() && !(number && *number >= 0 && *number <= temperature_max))

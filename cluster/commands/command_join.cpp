@@ -95,8 +95,11 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
   with.build = build_version();
   with.members = grant.nodes.members;
   with.known = grant.known;
-  with.network = network_record{grant.host, grant.root_host, grant.port, grant.root_key,
-                                std::filesystem::absolute(key_file)};
+  with.network = network_record{.host = grant.host,
+                                .root_host = grant.root_host,
+                                .port = grant.port,
+                                .root_key = grant.root_key,
+                                .key_file = std::filesystem::absolute(key_file)};
   for (std::uint32_t p = 0; p < grant.pipelines.size(); ++p)
     if (has_devices_on(config, p, node)) // other models need no file here
       with.pipelines[p].generations = agent_record_of(grant.pipelines[p].shards);
@@ -160,8 +163,11 @@ int command_join(const join_options& options) {
   auto token = options.token;
   if (token == "-") // keeps the token out of process lists
     std::getline(std::cin, token);
-  join_request request{options.node, token, std::string(build_version()),
-                       measured_facts_of_this_machine(), ""};
+  join_request request{.node = options.node,
+                       .token = token,
+                       .build = std::string(build_version()),
+                       .machine = measured_facts_of_this_machine(),
+                       .failed = ""};
   request.machine.link = measure_link(options.server, *own, options.node, token);
   auto granted = ask_until_granted(options.server, *own, request);
   if (!granted) {

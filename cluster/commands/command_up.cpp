@@ -137,8 +137,11 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
     if (!wait_for_all(**server, options.json))
       return exit_failed;
     with.known.merge((*server)->gathered());
-    with.network = network_record{config.network.host, config.network.host, config.network.port,
-                                  own->public_key, std::filesystem::absolute(key_file)};
+    with.network = network_record{.host = config.network.host,
+                                  .root_host = config.network.host,
+                                  .port = config.network.port,
+                                  .root_key = own->public_key,
+                                  .key_file = std::filesystem::absolute(key_file)};
   }
   auto all = load_contexts(options.config, std::move(with));
   if (!all)

@@ -56,20 +56,34 @@ void add_snapshot(std::vector<local_model>& to, const hub_cache& cache,
     if (!leads_to(name.quant, snapshot.files, file.path))
       name.quant = file.path;
     const auto text = text_of(name);
-    to.push_back({text, text, "huggingface", "gguf", file.bytes, directory / file.path});
+    to.push_back({.name = text,
+                  .shown = text,
+                  .source = "huggingface",
+                  .format = "gguf",
+                  .bytes = file.bytes,
+                  .path = directory / file.path});
   }
   if (has_gguf)
     return;
   if (const auto choice = choose_files(snapshot.files, {})) {
     const auto text = text_of(name);
-    to.push_back({text, text, "huggingface", "safetensors", choice->bytes(), directory});
+    to.push_back({.name = text,
+                  .shown = text,
+                  .source = "huggingface",
+                  .format = "safetensors",
+                  .bytes = choice->bytes(),
+                  .path = directory});
   }
 }
 
 void add_ollama(std::vector<local_model>& to, const fs::path& store) {
   for (auto& model : ollama_models(store))
-    to.push_back({ollama_reference(model.name), model.name, "ollama", "gguf", model.bytes,
-                  std::move(model.blob)});
+    to.push_back({.name = ollama_reference(model.name),
+                  .shown = model.name,
+                  .source = "ollama",
+                  .format = "gguf",
+                  .bytes = model.bytes,
+                  .path = std::move(model.blob)});
 }
 
 void add_folder(std::vector<local_model>& to, const fs::path& base, const std::string& source) {
@@ -78,7 +92,12 @@ void add_folder(std::vector<local_model>& to, const fs::path& base, const std::s
   for (const auto& path : files_below(base, folder_depth_max)) {
     const auto shown = path.lexically_relative(base).string();
     if (is_gguf_path(path))
-      to.push_back({path.string(), shown, source, "gguf", bytes_of_file(path), path});
+      to.push_back({.name = path.string(),
+                    .shown = shown,
+                    .source = source,
+                    .format = "gguf",
+                    .bytes = bytes_of_file(path),
+                    .path = path});
     else if (path.extension() == ".safetensors" &&
              fs::exists(path.parent_path() / "config.json", failed))
       folders.insert(path.parent_path());
@@ -87,8 +106,12 @@ void add_folder(std::vector<local_model>& to, const fs::path& base, const std::s
     std::uint64_t bytes = 0;
     for (const auto& path : files_below(folder, folder_depth_max))
       bytes += bytes_of_file(path);
-    to.push_back({folder.string(), folder.lexically_relative(base).string(), source, "safetensors",
-                  bytes, folder});
+    to.push_back({.name = folder.string(),
+                  .shown = folder.lexically_relative(base).string(),
+                  .source = source,
+                  .format = "safetensors",
+                  .bytes = bytes,
+                  .path = folder});
   }
 }
 

@@ -59,15 +59,22 @@ download_target target_of(const hub_cache& cache, const pull_plan& plan, const h
                           std::string etag) {
   const auto& id = plan.reference.repository;
   auto at = cache.blob(id, etag);
-  return {remote_blob{{}, {}, std::move(etag), file.bytes}, fmt::format("{}/{}", id, file.path),
-          file.sha256, file.sha256.empty() ? file.oid : std::string(), std::move(at)};
+  return {.from = remote_blob{{}, {}, std::move(etag), file.bytes},
+          .what = fmt::format("{}/{}", id, file.path),
+          .sha256 = file.sha256,
+          .sha1 = file.sha256.empty() ? file.oid : std::string(),
+          .file = std::move(at)};
 }
 
 download_target target_of_url(const pull_plan& plan, remote_blob from,
                               const hub_settings& settings) {
   if (!is_etag(from.etag))
     from.etag = "none";
-  return {std::move(from), plan.reference.text, {}, {}, file_of_url(plan.reference.text, settings)};
+  return {.from = std::move(from),
+          .what = plan.reference.text,
+          .sha256 = {},
+          .sha1 = {},
+          .file = file_of_url(plan.reference.text, settings)};
 }
 
 // One file of a repository, to its place in the cache.

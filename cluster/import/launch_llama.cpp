@@ -169,6 +169,11 @@ constexpr option llama_options[] = {
 
 } // namespace
 
-const dialect llama{"llama.cpp", "127.0.0.1", "8080", "LLAMA_ARG_", false, llama_options};
+const dialect llama{.name = "llama.cpp",
+                    .host = "127.0.0.1",
+                    .port = "8080",
+                    .variables = "LLAMA_ARG_",
+                    .accepts_prefixes = false,
+                    .options = llama_options};
 
 } // namespace baton::cluster::start_line

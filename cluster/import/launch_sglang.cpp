@@ -232,6 +232,11 @@ constexpr option sglang_options[] = {
 
 } // namespace
 
-const dialect sglang{"SGLang", "127.0.0.1", "30000", "-", true, sglang_options};
+const dialect sglang{.name = "SGLang",
+                     .host = "127.0.0.1",
+                     .port = "30000",
+                     .variables = "-",
+                     .accepts_prefixes = true,
+                     .options = sglang_options};
 
 } // namespace baton::cluster::start_line

@@ -104,8 +104,18 @@ constexpr option triton_options[] = {
     {"--backend-directory --backend-config --repoagent-directory", kind::without_a_value, backends},
 };
 
-const dialect torchserve{"TorchServe", "127.0.0.1", "8080", "-", true, torchserve_options};
-const dialect triton{"Triton", "", "8000", "-", false, triton_options};
+const dialect torchserve{.name = "TorchServe",
+                         .host = "127.0.0.1",
+                         .port = "8080",
+                         .variables = "-",
+                         .accepts_prefixes = true,
+                         .options = torchserve_options};
+const dialect triton{.name = "Triton",
+                     .host = "",
+                     .port = "8000",
+                     .variables = "-",
+                     .accepts_prefixes = false,
+                     .options = triton_options};
 
 class triton_translation {
 public:

@@ -59,6 +59,11 @@ constexpr option tgi_options[] = {
 
 } // namespace
 
-const dialect tgi{"text-generation-inference", "", "3000", "", false, tgi_options};
+const dialect tgi{.name = "text-generation-inference",
+                  .host = "",
+                  .port = "3000",
+                  .variables = "",
+                  .accepts_prefixes = false,
+                  .options = tgi_options};
 
 } // namespace baton::cluster::start_line

@@ -195,6 +195,11 @@ constexpr option vllm_options[] = {
 
 } // namespace
 
-const dialect vllm{"vLLM", "", "8000", "VLLM_", true, vllm_options};
+const dialect vllm{.name = "vLLM",
+                   .host = "",
+                   .port = "8000",
+                   .variables = "VLLM_",
+                   .accepts_prefixes = true,
+                   .options = vllm_options};
 
 } // namespace baton::cluster::start_line

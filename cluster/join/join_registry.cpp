@@ -67,10 +67,12 @@ std::optional<join_request> join_request_from(std::string_view text) {
     auto machine = machine_from(j.at("machine"));
     if (!machine)
       return std::nullopt;
-    return join_request{
-        j.at("node").get<std::string>(),   j.at("token").get<std::string>(),
-        j.at("build").get<std::string>(),  std::move(*machine),
-        j.at("failed").get<std::string>(), j.at("clock_micros").get<std::uint64_t>()};
+    return join_request{.node = j.at("node").get<std::string>(),
+                        .token = j.at("token").get<std::string>(),
+                        .build = j.at("build").get<std::string>(),
+                        .machine = std::move(*machine),
+                        .failed = j.at("failed").get<std::string>(),
+                        .clock_micros = j.at("clock_micros").get<std::uint64_t>()};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -163,14 +165,24 @@ join_registry::join_registry(const cluster_config& config, machine_keys keys, st
     : build_(std::move(build)), keys_(std::move(keys)) {
   for (const auto& n : config.nodes)
     if (n.is_elsewhere)
-      expected_.push_back({n.name, n.host, keys_.has(n.name) ? "" : random_token(), std::nullopt,
-                           "", n.waits, n.public_key});
+      expected_.push_back({.node = n.name,
+                           .host = n.host,
+                           .token = keys_.has(n.name) ? "" : random_token(),
+                           .facts = std::nullopt,
+                           .failed = "",
+                           .waits = n.waits,
+                           .named_key = n.public_key});
 }
 
 bool join_registry::expect(const node_config& n) {
   const bool is_trusted = n.public_key.empty() || keys_.add(n.name, n.public_key);
-  expected_.push_back({n.name, n.host, keys_.has(n.name) ? "" : random_token(), std::nullopt, "",
-                       /*waits=*/true, n.public_key});
+  expected_.push_back({.node = n.name,
+                       .host = n.host,
+                       .token = keys_.has(n.name) ? "" : random_token(),
+                       .facts = std::nullopt,
+                       .failed = "",
+                       .waits = true,
+                       .named_key = n.public_key});
   return is_trusted;
 }
 

@@ -274,8 +274,12 @@ std::vector<join_server::invitation> join_server::invitations() const {
   std::lock_guard lock(mutex_);
   std::vector<invitation> all;
   for (const auto& m : registry_.expected())
-    all.push_back(
-        {m.node, m.host, endpoint_ + "#" + public_key_, m.token, m.facts.has_value(), m.failed});
+    all.push_back({.node = m.node,
+                   .host = m.host,
+                   .endpoint = endpoint_ + "#" + public_key_,
+                   .token = m.token,
+                   .has_joined = m.facts.has_value(),
+                   .failed = m.failed});
   return all;
 }
 

@@ -136,8 +136,12 @@ std::optional<machine_facts> machine_from(const nlohmann::json& json) {
   const auto link = link_speed_in(json);
   if (!reads || !link)
     return std::nullopt;
-  return machine_facts{std::move(*cores), json["memory_available_bytes"].get<std::uint64_t>(),
-                       std::move(*siblings), *reads, *link};
+  return machine_facts{.cores = std::move(*cores),
+                       .memory_available_bytes =
+                           json["memory_available_bytes"].get<std::uint64_t>(),
+                       .siblings = std::move(*siblings),
+                       .reads = *reads,
+                       .link = *link};
 }
 
 } // namespace baton::cluster

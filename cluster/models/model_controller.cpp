@@ -187,7 +187,11 @@ void model_controller::carry_out(process_id gateway, change_model order, instant
   if (is_of_store(order.what))
     return carry_out_store(gateway, std::move(order), now);
   const auto no = [&](error why) {
-    to_.answer(gateway, {order.request, std::move(why), order.model, "", 0});
+    to_.answer(gateway, {.request = order.request,
+                         .failure = std::move(why),
+                         .model = order.model,
+                         .version = "",
+                         .workers = 0});
   };
   if (!config_.repository || !registry_.takes_changes())
     return no(
@@ -214,7 +218,9 @@ void model_controller::carry_out_store(process_id gateway, change_model order, i
   else if (done)
     registry_.set_default(gateway, order);
   if (!done)
-    to_.answer(gateway, {request, done.error(), "", "", 0});
+    to_.answer(
+        gateway,
+        {.request = request, .failure = done.error(), .model = "", .version = "", .workers = 0});
 }
 
 result<void> model_controller::register_model(process_id gateway, change_model order, instant now) {
@@ -258,7 +264,9 @@ void model_controller::refuse(process_id gateway, const change_model& order, con
   if (order.request == 0)
     registry_.reject(order.model.empty() ? order.archive : order.model, order.archive, why.message);
   else
-    to_.answer(gateway, {order.request, why, "", "", 0});
+    to_.answer(
+        gateway,
+        {.request = order.request, .failure = why, .model = "", .version = "", .workers = 0});
 }
 
 // An archive that cannot be served does not stop the others from loading.

@@ -369,7 +369,12 @@ void model_registry::stop(revision& r, std::string reason, instant now) {
 }
 
 void model_registry::reply(const pending_request& to, std::optional<error> failure) {
-  answers_.push_back({to.gateway, {to.request, std::move(failure), "", "", 0}});
+  answers_.push_back({to.gateway,
+                      {.request = to.request,
+                       .failure = std::move(failure),
+                       .model = "",
+                       .version = "",
+                       .workers = 0}});
 }
 
 model_registry::revision* model_registry::revision_of(process_id worker) {

@@ -18,27 +18,39 @@ void model_registry::restore(const recorded_models& left, instant now) {
       spdlog::error("the recorded model {} is dropped: {}", n.model.name, worker.error().message);
       continue;
     }
-    revisions_.push_back(
-        {n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false, {}});
+    revisions_.push_back({.model = n.model,
+                          .digest = n.digest,
+                          .startup_timeout = worker->startup_timeout,
+                          .since = now,
+                          .ready = {},
+                          .given_up = {},
+                          .drained = {},
+                          .leaving = {},
+                          .is_void = false,
+                          .starting = {}});
     if (!n.model.archive.empty() && is_active(n.model)) {
       auto& of = registered_[n.model.name];
       const auto count = static_cast<std::uint32_t>(n.model.workers.size());
-      of.versions.push_back({n.model.version,
-                             n.digest,
-                             n.model.config,
-                             *worker,
-                             "",
-                             {},
-                             n.model.archive,
-                             count,
-                             n.model.state == model_state::loading});
+      of.versions.push_back({.version = n.model.version,
+                             .digest = n.digest,
+                             .table = n.model.config,
+                             .worker = *worker,
+                             .refusal = "",
+                             .notes = {},
+                             .archive = n.model.archive,
+                             .workers = count,
+                             .is_tentative = n.model.state == model_state::loading});
       of.versions.back().notes = n.notes;
       if (n.model.is_default || of.default_version.empty())
         of.default_version = n.model.version;
     } else if (n.model.archive.empty() && how_.control == model_control::clients &&
                is_active(n.model))
-      targets_[n.model.name].push_back(
-          {n.model.version, n.digest, n.model.config, *worker, "", n.notes});
+      targets_[n.model.name].push_back({.version = n.model.version,
+                                        .digest = n.digest,
+                                        .table = n.model.config,
+                                        .worker = *worker,
+                                        .refusal = "",
+                                        .notes = n.notes});
   }
   rejected_ = left.rejected;
   has_begun_ = std::any_of(left.all.begin(), left.all.end(),

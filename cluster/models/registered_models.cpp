@@ -302,8 +302,11 @@ void model_registry::answer_change(process_id gateway, const change_model& order
       reject(order.model.empty() ? order.archive : order.model, order.archive, failure->message);
     return;
   }
-  model_changed change_answer{order.request, std::move(failure), order.model, of.version,
-                              count_for(of)};
+  model_changed change_answer{.request = order.request,
+                              .failure = std::move(failure),
+                              .model = order.model,
+                              .version = of.version,
+                              .workers = count_for(of)};
   answers_.push_back({gateway, std::move(change_answer)});
 }
 

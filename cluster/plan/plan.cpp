@@ -38,7 +38,11 @@ std::vector<place_on_device> all_devices(const cluster_config& config, const gen
       auto d = parse_device(n.devices[i]);
       ENSURE(d.has_value(), "device '{}' was checked when the configuration was read",
              n.devices[i]);
-      devices.push_back({n.name, machine_of(n), n.devices[i], n.owner(i), std::move(*d)});
+      devices.push_back({.on = n.name,
+                         .machine = machine_of(n),
+                         .device_name = n.devices[i],
+                         .owner = n.owner(i),
+                         .what = std::move(*d)});
     }
   return devices;
 }
@@ -341,9 +345,12 @@ std::vector<agent_plan> agents_of(const cluster_config& config) {
   const auto pipelines = models_of_pipelines(config).size();
   std::vector<agent_plan> agents;
   for (const auto& n : config.nodes)
-    agents.push_back({process_ids::agent(n.agent_index), "agent-" + n.name, n.name, machine_of(n),
-                      static_cast<std::uint32_t>(n.devices.size()),
-                      agent_name("agent-" + n.name, pipelines, n.agent_index)});
+    agents.push_back({.process = process_ids::agent(n.agent_index),
+                      .name = "agent-" + n.name,
+                      .on = n.name,
+                      .machine = machine_of(n),
+                      .devices = static_cast<std::uint32_t>(n.devices.size()),
+                      .listens_as = agent_name("agent-" + n.name, pipelines, n.agent_index)});
   return agents;
 }
 

@@ -202,7 +202,11 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
 }
 
 plan_record with_this_machine() {
-  return {{}, {}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
+  return {.build = {},
+          .members = {},
+          .known = {{root_machine, facts_of_this_machine()}},
+          .network = std::nullopt,
+          .pipelines = {}};
 }
 
 namespace {

@@ -58,7 +58,8 @@ result<void> check_files(const cluster_config& config, plan_record with) {
   bool waits_for_machines = false;
   for (const auto& n : config.nodes)
     if (n.is_elsewhere && !with.known.contains(n.name)) {
-      with.known.emplace(n.name, assumed_machine(n, {{0}, any_memory}));
+      with.known.emplace(n.name,
+                         assumed_machine(n, {.cores = {0}, .memory_available_bytes = any_memory}));
       waits_for_machines = true;
     }
   if (waits_for_machines) {

@@ -105,7 +105,15 @@ struct process::parts {
 
   parts(identity w, addresses a, std::uint32_t threads)
       : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
-    current = {who.process, who.incarnation, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
+    current = {.process = who.process,
+               .incarnation = who.incarnation,
+               .role = who.as,
+               .name = who.name,
+               .phase = phase::starting,
+               .reason = {},
+               .pid = getpid(),
+               .restarts = 0,
+               .progress = 0};
   }
 
   // Called by reporting threads and when the supervisor's link comes up, often concurrently.
@@ -173,8 +181,13 @@ result<std::unique_ptr<process>> process::start(identity who, const addresses& w
   auto bound = p->wire->bind(p->who.endpoint);
   if (!bound)
     return bound.error();
-  hello self{p->who.process, p->who.incarnation,           p->who.as, p->who.name,
-             *bound,         std::string(build_version()), getpid()};
+  hello self{.process = p->who.process,
+             .incarnation = p->who.incarnation,
+             .role = p->who.as,
+             .name = p->who.name,
+             .endpoint = *bound,
+             .build = std::string(build_version()),
+             .pid = getpid()};
   message_router_options options;
   options.admit = admit;
   p->links = std::make_unique<message_router>(*p->wire, self, options);

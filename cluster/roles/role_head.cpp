@@ -40,7 +40,8 @@ result<language> load_language(const cluster_context& context) {
   auto tokenizer = text::tokenizer::create(*vocabulary);
   if (!tokenizer)
     return tokenizer.error();
-  language l{std::make_shared<const text::tokenizer>(std::move(*tokenizer)), std::nullopt};
+  language l{.tokenizer = std::make_shared<const text::tokenizer>(std::move(*tokenizer)),
+             .chat_template = std::nullopt};
   l.calls = text::call_style_of(vocabulary->chat_template);
   l.chat_template_failure = vocabulary->chat_template_failure;
   if (!vocabulary->chat_template.empty()) {
@@ -117,9 +118,13 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     return exit_permanent;
   }
   const auto name = name_of_head(context);
-  auto started = process::start({process_ids::head(context.pipeline()), arguments.incarnation,
-                                 role::head, name.name, context.where.listen(name),
-                                 process_ids::root, context.where.find(root_name)},
+  auto started = process::start({.process = process_ids::head(context.pipeline()),
+                                 .incarnation = arguments.incarnation,
+                                 .as = role::head,
+                                 .name = name.name,
+                                 .endpoint = context.where.listen(name),
+                                 .supervisor = process_ids::root,
+                                 .supervisor_endpoint = context.where.find(root_name)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
@@ -157,9 +162,14 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   // detokenizer run on the bus's thread: messages between them wake no other thread.
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
-      actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
-                               context.plan.max_model_len, loaded->calls,
-                               loaded->chat_template_failure, loaded->named_tokens}));
+      actors::tokenizer_config{.scheduler = scheduler,
+                               .peers = peers,
+                               .tokenizer = loaded->tokenizer,
+                               .chat_template = loaded->chat_template,
+                               .max_model_len = context.plan.max_model_len,
+                               .calls = loaded->calls,
+                               .chat_template_failure = loaded->chat_template_failure,
+                               .named_tokens = loaded->named_tokens}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);
   deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
   self.forward_peer_events(scheduler);

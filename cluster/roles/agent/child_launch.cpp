@@ -167,8 +167,12 @@ child_watch::ended child_launcher::ends_of(const actors::child_spec& spec,
     if (is_permanent || (has_exited && how.number == exit_device_lost))
       if (const auto why = last_log_message(log); !why.empty())
         text += ": " + why;
-    ended({spec.process, incarnation, std::move(text), is_permanent, has_failed(spec.role, how),
-           spec.name});
+    ended({.process = spec.process,
+           .incarnation = incarnation,
+           .how = std::move(text),
+           .is_permanent = is_permanent,
+           .has_failed = has_failed(spec.role, how),
+           .name = spec.name});
   };
 }
 

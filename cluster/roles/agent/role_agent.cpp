@@ -57,9 +57,13 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   }
   const auto& agent = *own;
   agent_state local(all, agent); // used by the links' thread, which `started` joins
-  auto started = process::start({agent.process, arguments.incarnation, role::agent, agent.name,
-                                 cluster.where.listen(agent.listens_as), process_ids::root,
-                                 cluster.where.find(root_name)},
+  auto started = process::start({.process = agent.process,
+                                 .incarnation = arguments.incarnation,
+                                 .as = role::agent,
+                                 .name = agent.name,
+                                 .endpoint = cluster.where.listen(agent.listens_as),
+                                 .supervisor = process_ids::root,
+                                 .supervisor_endpoint = cluster.where.find(root_name)},
                                 cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);

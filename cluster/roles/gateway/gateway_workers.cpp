@@ -222,8 +222,12 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   s.assigned = options.processes;
   s.has_workers = [load = options.load](bool has) { load->has_workers = has; };
   s.has_workers(!one.workers.empty());
-  s.view = {one.name,    one.version,   options.load, facts_of(config, processes_of(one)),
-            one.archive, one.is_default};
+  s.view = {.name = one.name,
+            .version = one.version,
+            .load = options.load,
+            .facts = facts_of(config, processes_of(one)),
+            .archive = one.archive,
+            .is_default = one.is_default};
   s.pool = gateway::spawn_worker_pool(self_.system(), std::move(options));
   process::guard(caf::actor_cast<caf::actor>(s.pool));
   return s;

@@ -139,11 +139,14 @@ void follow_files(process& self, std::shared_ptr<gateway_files> files,
 
 int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto own_name = name_of_gateway(arguments.index);
-  auto started =
-      process::start({process_ids::gateway(arguments.index), arguments.incarnation, role::gateway,
-                      own_name, cluster.where.listen(own_name, arguments.incarnation),
-                      process_ids::root, cluster.where.find(root_name)},
-                     cluster.where, /*actor_threads=*/1);
+  auto started = process::start({.process = process_ids::gateway(arguments.index),
+                                 .incarnation = arguments.incarnation,
+                                 .as = role::gateway,
+                                 .name = own_name,
+                                 .endpoint = cluster.where.listen(own_name, arguments.incarnation),
+                                 .supervisor = process_ids::root,
+                                 .supervisor_endpoint = cluster.where.find(root_name)},
+                                cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return exit_status_of_listening(started.error().code);

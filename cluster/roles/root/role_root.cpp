@@ -36,9 +36,14 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   if (auto ok = record_running(cluster.dir, cluster.config.name);
       !ok) // the cluster runs without it
     spdlog::warn("{}", ok.error().message);
-  auto started = process::start(
-      {process_ids::root, incarnation, role::root, "root", cluster.where.listen(root_name), {}, {}},
-      cluster.where, /*actor_threads=*/1);
+  auto started = process::start({.process = process_ids::root,
+                                 .incarnation = incarnation,
+                                 .as = role::root,
+                                 .name = "root",
+                                 .endpoint = cluster.where.listen(root_name),
+                                 .supervisor = {},
+                                 .supervisor_endpoint = {}},
+                                cluster.where, /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
   auto& self = **started;

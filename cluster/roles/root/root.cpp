@@ -88,8 +88,15 @@ void root::keys_changed() {
 void root::cannot(const std::string& node, const std::string& why) {
   const auto now = plan_controller_.latest_update();
   if (const auto* a = agent_on(now.agents, node))
-    caf::anon_send(supervisor_,
-                   status{a->process, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
+    caf::anon_send(supervisor_, status{.process = a->process,
+                                       .incarnation = {},
+                                       .role = role::agent,
+                                       .name = a->name,
+                                       .phase = phase::recovering,
+                                       .reason = why,
+                                       .pid = 0,
+                                       .restarts = 0,
+                                       .progress = 0});
 }
 
 // Called from several threads; the lock makes the newest state the last one that is sent.

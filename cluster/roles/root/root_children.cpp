@@ -16,7 +16,15 @@ constexpr std::uint32_t first_shown = 1u << 20;
 constexpr std::size_t unserved_max = 256; // shown in a status; the repository index lists all
 
 status not_started(process_id process, role r, const std::string& name) {
-  return {process, {}, r, name, phase::starting, {}, 0, 0, 0};
+  return {.process = process,
+          .incarnation = {},
+          .role = r,
+          .name = name,
+          .phase = phase::starting,
+          .reason = {},
+          .pid = 0,
+          .restarts = 0,
+          .progress = 0};
 }
 
 // A remote machine without layers; it may be switched off.
@@ -30,8 +38,15 @@ bool is_spare(const plan_snapshot& now, const agent_plan& agent) {
 
 void add_assignments(const cluster_plan& plan, std::vector<shard_assignment>& to) {
   for (const auto& s : plan.shards)
-    to.push_back({s.process, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
-                  s.layers.count, s.on, s.device});
+    to.push_back({.process = s.process,
+                  .pipeline = plan.pipeline,
+                  .generation = plan.generation,
+                  .stage = s.stage,
+                  .rank = s.rank,
+                  .first_layer = s.layers.first,
+                  .layers = s.layers.count,
+                  .on = s.on,
+                  .device = s.device});
 }
 
 } // namespace
@@ -43,15 +58,15 @@ std::vector<status> unserved(const served_models& models) {
         out.size() < unserved_max) {
       const auto name = fmt::format("model-{}{}", m.name, m.version.empty() ? "" : "-" + m.version);
       const auto number = static_cast<std::uint32_t>(m.revision % first_shown);
-      out.push_back({process_ids::worker(first_shown + number),
-                     {},
-                     role::worker,
-                     name,
-                     phase::failed,
-                     m.reason,
-                     0,
-                     0,
-                     0});
+      out.push_back({.process = process_ids::worker(first_shown + number),
+                     .incarnation = {},
+                     .role = role::worker,
+                     .name = name,
+                     .phase = phase::failed,
+                     .reason = m.reason,
+                     .pid = 0,
+                     .restarts = 0,
+                     .progress = 0});
     }
   return out;
 }
@@ -61,18 +76,31 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                                             const std::vector<worker_child>& workers) {
   std::vector<actors::child_spec> specs;
   for (const auto& c : all)
-    specs.push_back({name_of_head(c).name, process_ids::head(c.pipeline()), role::head,
-                     actors::head_intensity});
+    specs.push_back({.name = name_of_head(c).name,
+                     .process = process_ids::head(c.pipeline()),
+                     .role = role::head,
+                     .intensity = actors::head_intensity});
   for (std::uint32_t i = 0; i < all.base.config.gateway.processes; ++i)
-    specs.push_back(
-        {name_of_gateway(i), process_ids::gateway(i), role::gateway, actors::gateway_intensity});
+    specs.push_back({.name = name_of_gateway(i),
+                     .process = process_ids::gateway(i),
+                     .role = role::gateway,
+                     .intensity = actors::gateway_intensity});
   for (const auto& a : agents)
-    specs.push_back({a.name, a.process, role::agent, actors::agent_intensity,
-                     a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
+    specs.push_back({.name = a.name,
+                     .process = a.process,
+                     .role = role::agent,
+                     .intensity = actors::agent_intensity,
+                     .is_elsewhere = a.machine != root_machine,
+                     .children = std::min(2 * a.devices, hanging_shards_max)});
   for (const auto& w : workers)
-    specs.push_back({w.name, w.process, role::worker, actors::worker_intensity,
-                     /*is_elsewhere=*/false,
-                     /*children=*/0, w.startup_timeout, all.base.config.shutdown_timeout});
+    specs.push_back({.name = w.name,
+                     .process = w.process,
+                     .role = role::worker,
+                     .intensity = actors::worker_intensity,
+                     .is_elsewhere = false,
+                     .children = 0,
+                     .startup_max = w.startup_timeout,
+                     .retire_max = all.base.config.shutdown_timeout});
   return specs;
 }
 
@@ -107,8 +135,11 @@ expected_now expected_of(const cluster_contexts& all, const plan_snapshot& now,
     if (p.coming)
       for (const auto& s : p.coming->shards)
         e.coming.insert(s.process);
-    e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
-                           p.change, std::nullopt});
+    e.pipelines.push_back({.model = p.model,
+                           .generation = p.serving.generation,
+                           .coming_generation = p.coming ? p.coming->generation : 0,
+                           .change = p.change,
+                           .load = std::nullopt});
     add_assignments(p.serving, e.assignments);
     if (p.coming)
       add_assignments(*p.coming, e.assignments);

@@ -24,9 +24,14 @@ result<Answer> ask(const run_dir& dir, const message& question) {
   auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
   if (!where)
     return where.error();
-  auto started = process::start(
-      {me, incarnation, role::client, "status", where->listen("status", incarnation), {}, {}},
-      *where, 1);
+  auto started = process::start({.process = me,
+                                 .incarnation = incarnation,
+                                 .as = role::client,
+                                 .name = "status",
+                                 .endpoint = where->listen("status", incarnation),
+                                 .supervisor = {},
+                                 .supervisor_endpoint = {}},
+                                *where, 1);
   if (!started)
     return started.error();
   auto& self = **started;

@@ -24,9 +24,20 @@ namespace {
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all,
                             incarnation_id incarnation, const engine::capacity& c) {
-  return {plan.process,      incarnation,  plan.stage,     all.stages,       c.blocks,
-          c.block_positions, c.model_hash, c.device,       c.kv_incarnation, c.swap_blocks,
-          plan.rank,         all.width,    all.generation, c.pools};
+  return {.process = plan.process,
+          .incarnation = incarnation,
+          .stage = plan.stage,
+          .stages = all.stages,
+          .blocks = c.blocks,
+          .block_positions = c.block_positions,
+          .model_hash = c.model_hash,
+          .device = c.device,
+          .kv_incarnation = c.kv_incarnation,
+          .swap_blocks = c.swap_blocks,
+          .rank = plan.rank,
+          .width = all.width,
+          .generation = all.generation,
+          .pools = c.pools};
 }
 
 struct membership {
@@ -162,9 +173,13 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto* agent = agent_on(agents, plan.on);
   if (agent == nullptr)
     return refused(fail(errc::bad_config, "the configuration has no node of {}", plan.name));
-  auto started = process::start({plan.process, arguments.incarnation, role::shard, plan.name,
-                                 context.where.listen(plan.name, arguments.incarnation),
-                                 agent->process, context.where.find(agent->listens_as)},
+  auto started = process::start({.process = plan.process,
+                                 .incarnation = arguments.incarnation,
+                                 .as = role::shard,
+                                 .name = plan.name,
+                                 .endpoint = context.where.listen(plan.name, arguments.incarnation),
+                                 .supervisor = agent->process,
+                                 .supervisor_endpoint = context.where.find(agent->listens_as)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
