@@ -68,8 +68,12 @@ infer value_of(const baton_question& question) {
 std::vector<baton_tensor> views_of(std::span<const tensor> all) {
   std::vector<baton_tensor> made;
   for (const auto& t : all)
-    made.push_back({t.name.c_str(), t.datatype.c_str(), t.shape.data(), t.shape.size(),
-                    t.data.data(), t.data.size()});
+    made.push_back({.name = t.name.c_str(),
+                    .datatype = t.datatype.c_str(),
+                    .shape = t.shape.data(),
+                    .dimensions = t.shape.size(),
+                    .data = t.data.data(),
+                    .data_bytes = t.data.size()});
   return made;
 }
 

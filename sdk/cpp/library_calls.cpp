@@ -96,9 +96,15 @@ int next_of(baton_call* call, std::int64_t timeout_ms, baton_piece* piece, char*
   c.last = std::move(**next);
   c.outputs = views_of(c.last.outputs);
   c.headers = views_of(c.last.headers);
-  *piece = {c.last.body.data(), c.last.body.size(), c.last.content_type.c_str(),
-            c.outputs.data(),   c.outputs.size(),   c.last.parameters.c_str(),
-            c.headers.data(),   c.headers.size(),   c.last.http_status};
+  *piece = {.body = c.last.body.data(),
+            .body_bytes = c.last.body.size(),
+            .content_type = c.last.content_type.c_str(),
+            .outputs = c.outputs.data(),
+            .outputs_count = c.outputs.size(),
+            .parameters = c.last.parameters.c_str(),
+            .headers = c.headers.data(),
+            .headers_count = c.headers.size(),
+            .status = c.last.http_status};
   return BATON_CALL_PIECE;
 }
 
@@ -112,8 +118,12 @@ library_work::library_work(work& of) : work_(of), inputs_(views_of(of.asked().in
 
 baton_request library_work::request() {
   const auto& asked = work_.asked();
-  return {handle(),       asked.body.data(), asked.body.size(), asked.content_type.c_str(),
-          inputs_.data(), inputs_.size()};
+  return {.work = handle(),
+          .body = asked.body.data(),
+          .body_bytes = asked.body.size(),
+          .content_type = asked.content_type.c_str(),
+          .inputs = inputs_.data(),
+          .inputs_count = inputs_.size()};
 }
 
 const baton_details* library_work::details() {
@@ -121,15 +131,24 @@ const baton_details* library_work::details() {
     const auto& asked = work_.asked();
     headers_ = views_of(asked.headers);
     outputs_ = views_of(asked.outputs);
-    details_ = {asked.request_id.c_str(), asked.parameters.c_str(), headers_.data(),
-                headers_.size(),          outputs_.data(),          outputs_.size()};
+    details_ = {.id = asked.request_id.c_str(),
+                .parameters = asked.parameters.c_str(),
+                .headers = headers_.data(),
+                .headers_count = headers_.size(),
+                .outputs = outputs_.data(),
+                .outputs_count = outputs_.size()};
   }
   return &*details_;
 }
 
 const baton_worker_calls& library_calls(const worker_place& place, std::uint32_t version) {
-  static constexpr baton_worker_calls calls{send_piece, send_failure, ask_cancelled, ask_details,
-                                            ask_other,  next_of,      close_call};
+  static constexpr baton_worker_calls calls{.piece = send_piece,
+                                            .fail = send_failure,
+                                            .is_cancelled = ask_cancelled,
+                                            .details = ask_details,
+                                            .ask = ask_other,
+                                            .next = next_of,
+                                            .close = close_call};
   around().place = place;
   around().version = version;
   return calls;

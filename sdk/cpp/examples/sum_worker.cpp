@@ -22,7 +22,12 @@ void answer(const baton_request& request, const baton_worker_calls& calls) {
       std::memcpy(&value, static_cast<const char*>(in.data) + at, sizeof value);
       sum += value;
     }
-    const baton_tensor out{in.name, "FP32", shape, 1, &sum, sizeof sum};
+    const baton_tensor out{.name = in.name,
+                           .datatype = "FP32",
+                           .shape = shape,
+                           .dimensions = 1,
+                           .data = &sum,
+                           .data_bytes = sizeof sum};
     baton_piece piece{};
     piece.outputs = &out;
     piece.outputs_count = 1;
