@@ -67,7 +67,7 @@ struct rpc_server::state {
     zmq::message_t id;
     zmq::message_t request;
     while (!is_stopping && receive_request(router, id, request)) {
-      if (request.size() == 0)
+      if (request.empty())
         continue;
       const auto text = answer(request.to_string_view(), key_of(request));
       // A client that does not read its answer asks again.

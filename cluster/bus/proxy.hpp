@@ -20,8 +20,10 @@ inline constexpr bool is_one_of<T, std::variant<Ts...>> = (std::is_same_v<T, Ts>
 // The messages that a handle accepts.
 template <class Handle>
 struct signature;
+// caf::reacts_to<Ms>, in words from which clang 14 can deduce Ms.
 template <class... Ms>
-struct signature<caf::typed_actor<caf::reacts_to<Ms>...>> {
+struct signature<
+    caf::typed_actor<caf::typed_mpi<caf::detail::type_list<Ms>, caf::output_tuple<void>>...>> {
   using all = std::variant<Ms...>;
 
   // The message in `from` if this handle accepts it and it can cross processes.
@@ -97,7 +99,7 @@ void deliver_to_chosen(message_router& links, actor_id id, Choose choose) {
         [&](auto&& content) {
           using M = std::decay_t<decltype(content)>;
           if constexpr (detail::is_one_of<M, typename detail::signature<Handle>::all>)
-            detail::hand_over(to, std::move(content));
+            detail::hand_over(to, std::forward<decltype(content)>(content));
           else
             links.count_unknown();
         },

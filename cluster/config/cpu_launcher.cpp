@@ -210,7 +210,8 @@ std::vector<std::uint32_t> cores_of_worker(const cpu_launcher& how,
   const auto slots = count / each; // for one process each
   std::vector<std::uint32_t> taken;
   for (std::uint32_t i = 0; i < std::min(own, slots); ++i) {
-    const auto first = cores.begin() + static_cast<std::ptrdiff_t>((before + i) % slots * each);
+    const auto begin = (before + i) % slots * each;
+    const auto first = cores.begin() + begin;
     taken.insert(taken.end(), first, first + each);
   }
   std::sort(taken.begin(), taken.end());

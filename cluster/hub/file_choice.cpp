@@ -97,7 +97,9 @@ std::vector<std::string> names_of(const std::vector<hub_file>& files) {
   std::vector<std::string> names;
   for (const auto& f : files) {
     auto quant = quant_of_name(f.path);
-    names.push_back(quant.empty() ? f.path : std::move(quant));
+    if (quant.empty())
+      quant = f.path;
+    names.push_back(std::move(quant));
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

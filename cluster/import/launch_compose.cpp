@@ -59,8 +59,9 @@ namespace {
 
 class compose_service {
 public:
-  compose_service(YAML::Node of, const std::string& directory, const variable_lookup& variable)
-      : of_(std::move(of)), directory_(directory), variable_(variable) {}
+  compose_service(const YAML::Node& of, const std::string& directory,
+                  const variable_lookup& variable)
+      : of_(of), directory_(directory), variable_(variable) {}
 
   result<launch_line> line();
 

@@ -248,8 +248,9 @@ launch_address launch_line::reached_at(std::string host, std::string port) const
                                [&](const launch_port& p) { return p.inside == port; });
   if (it == ports.end())
     return {"127.0.0.1", std::move(port), false};
-  return {it->address.empty() ? "0.0.0.0" : it->address,
-          it->outside.empty() ? std::move(port) : it->outside};
+  if (!it->outside.empty())
+    port = it->outside;
+  return {it->address.empty() ? "0.0.0.0" : it->address, std::move(port)};
 }
 
 result<std::vector<std::vector<std::string>>> split_shell(std::string_view text) {

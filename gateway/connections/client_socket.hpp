@@ -33,6 +33,7 @@ public:
         layers_(std::make_shared<layers>(layers{std::move(socket), nullptr})) {}
   ~client_socket();
   client_socket(client_socket&& other) noexcept
+      // NOLINTNEXTLINE(performance-move-constructor-init): get_executor holds after a move
       : executor_(other.executor_), layers_(std::move(other.layers_)) {}
   client_socket& operator=(client_socket&&) = delete;
 

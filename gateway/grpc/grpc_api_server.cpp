@@ -217,7 +217,8 @@ void grpc_api_server::wall::loop() {
     for (auto& [number, what] : now.events) {
       const auto* began = std::get_if<grpc_began>(&what);
       serve(
-          number, [&] { take(number, what); }, began ? began->handle : nullptr);
+          number, [&, &number = number, &what = what] { take(number, what); },
+          began ? began->handle : nullptr);
     }
     for (const auto number : now.rung) {
       if (const auto at = calls.find(number); at != calls.end()) {
@@ -230,7 +231,7 @@ void grpc_api_server::wall::loop() {
     if (const auto time = grpc_call::clock::now(); time >= due) {
       due = time + tick_interval;
       for (const auto& [number, call] : calls) {
-        serve(number, [&] {
+        serve(number, [&, &call = call] {
           call->expire(time);
           call->watch();
         });

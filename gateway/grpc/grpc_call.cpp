@@ -135,10 +135,11 @@ void grpc_call::take_health(std::string_view message) {
     return watch();
   }
   auto answer = answer_health(*method_, service_, who_, message, world_.codec, facts());
-  if (answer) {
-    outbox_.push_back(*std::move(answer));
+  if (!answer) {
+    return end(grpc_failure(service_, answer.error()));
   }
-  end(answer ? grpc_status() : grpc_failure(service_, answer.error()));
+  outbox_.push_back(*std::move(answer));
+  end(grpc_status());
 }
 
 // A change while the client does not read is sent as soon as it reads.

@@ -8,7 +8,6 @@
 namespace baton::gateway {
 namespace {
 
-using prometheus::Counter;
 using prometheus::Histogram;
 using prometheus::Labels;
 using prometheus::Registry;

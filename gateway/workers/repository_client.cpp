@@ -66,7 +66,10 @@ repository_client(repository_actor::stateful_pointer<repository_state> self,
           s.config.ask(m.change);
       },
       [self](const close_request& m) { self->state.open.erase(m.request); },
-      [self](model_changed& m) { self->state.answer(m.request, std::move(m)); },
+      [self](model_changed& m) {
+        const auto number = m.request;
+        self->state.answer(number, std::move(m));
+      },
       [self](const actors::peer_up& m) {
         if (m.peer.process == self->state.config.root)
           self->state.is_root_away = false;

@@ -246,13 +246,14 @@ void zmq_server::wall::loop() {
     receive_some();
     for (const auto& [id, request] : ready->take()) {
       if (const auto client = clients.find(id); client != clients.end()) {
-        const auto pump = [&] {
+        const auto pump = [&, &request = request] {
           const crash_record::handling noted(facts->crashes(),
                                              crash_client_of(client->second.identity()));
           client->second.pump(request);
         };
         if (const auto fault = guarded("zmq", pump)) {
-          static_cast<void>(guarded("zmq", [&] { client->second.end_faulty(request, *fault); }));
+          static_cast<void>(guarded(
+              "zmq", [&, &request = request] { client->second.end_faulty(request, *fault); }));
         }
       }
     }
@@ -260,7 +261,7 @@ void zmq_server::wall::loop() {
     if (now >= next_beat) {
       next_beat = now + limits().heartbeat_interval;
       for (auto& [id, client] : clients) {
-        static_cast<void>(guarded("zmq", [&] { client.beat(); }));
+        static_cast<void>(guarded("zmq", [&client = client] { client.beat(); }));
       }
     }
     forget_lost(now);

@@ -19,7 +19,7 @@ namespace baton::cluster {
 // The document; tracks which keys were read.
 class yaml_reader {
 public:
-  explicit yaml_reader(YAML::Node root) : root_(std::move(root)) {}
+  explicit yaml_reader(const YAML::Node& root) : root_(root) {}
 
   std::optional<std::uint32_t> number(const YAML::Node& in, const std::string& key,
                                       std::uint32_t most, std::uint32_t least = 1) {

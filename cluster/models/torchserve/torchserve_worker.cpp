@@ -65,16 +65,16 @@ void read_devices(yaml_reader& in, torchserve_settings& out) {
   const auto is_cpu = given == "cpu" || given == "CPU", is_gpu = given == "gpu" || given == "GPU";
   auto ids = in.numbers("deviceIds", device_ids_max);
   const auto width = out.parallel_level.value_or(1);
-  if (is_cpu)
+  if (is_cpu) {
     out.device_type = device_kind::cpu;
-  else if (!ids.empty() && ids.size() % width != 0)
+    if (!ids.empty())
+      out.notes.emplace_back("deviceIds is left out: deviceType is cpu");
+  } else if (!ids.empty() && ids.size() % width != 0)
     in.refuse("deviceIds", fmt::format("are {}: each worker takes {} of them", ids.size(), width));
   else if (!ids.empty())
     out.device_ids = std::move(ids);
   else if (is_gpu)
     out.device_type = device_kind::gpu;
-  if (is_cpu && !ids.empty())
-    out.notes.emplace_back("deviceIds is left out: deviceType is cpu");
 }
 
 // The number of processes of a worker, or of devices of one process.

@@ -156,10 +156,11 @@ result<torchserve_target> read_torchserve_target(std::string_view target) {
   const auto path = path_of(target);
   const bool is_path = split(path.substr(path.starts_with('/') ? 1 : 0), '/', [&](auto segment) {
     auto text = percent_decoded(segment);
-    if (text) {
-      out.path.push_back(*std::move(text));
+    if (!text) {
+      return false;
     }
-    return text && out.path.size() <= segments_max;
+    out.path.push_back(*std::move(text));
+    return out.path.size() <= segments_max;
   });
   while (!out.path.empty() && out.path.back().empty()) {
     out.path.pop_back();

@@ -113,7 +113,7 @@ public:
   }
 
 private:
-  ~call_reactor() = default;
+  ~call_reactor() override = default;
 
   grpc::GenericCallbackServerContext& context_;
   const std::uint64_t number_;

@@ -253,7 +253,8 @@ void add_rope_tables(device& on, const plugin::decoder& m, std::uint32_t context
       continue;
     std::vector<float> cosine(context * half), sine(context * half);
     for (std::size_t i = 0; i < cosine.size(); ++i) {
-      const double angle = static_cast<double>(i / half) * frequency[i % half];
+      const std::size_t position = i / half;
+      const double angle = static_cast<double>(position) * frequency[i % half];
       cosine[i] = static_cast<float>(std::cos(angle));
       sine[i] = static_cast<float>(std::sin(angle));
     }

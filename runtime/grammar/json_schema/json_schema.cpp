@@ -301,8 +301,9 @@ result<expression> read_json_schema(grammar_builder& to, std::string_view schema
   auto root = parse_json(schema);
   if (!root)
     return root.error();
-  *root = without(*std::move(root), "$id"); // a name for other documents: references begin with '#'
-  return schema_reader(to, *root).read();
+  // $id is a name for other documents: references begin with '#'.
+  const auto whole = without(*std::move(root), "$id");
+  return schema_reader(to, whole).read();
 }
 
 } // namespace baton::grammar

@@ -263,11 +263,12 @@ std::string python_float(double d) {
     return fmt::format("{}0.{}{}", sign, std::string(static_cast<std::size_t>(-exponent - 1), '0'),
                        digits);
   }
-  if (count <= exponent + 1) {
-    return fmt::format("{}{}{}.0", sign, digits,
-                       std::string(static_cast<std::size_t>(exponent + 1 - count), '0'));
+  const auto before_point = exponent + 1;
+  if (count <= before_point) {
+    const auto zeros = before_point - count;
+    return fmt::format("{}{}{}.0", sign, digits, std::string(static_cast<std::size_t>(zeros), '0'));
   }
-  const auto whole = static_cast<std::size_t>(exponent + 1);
+  const auto whole = static_cast<std::size_t>(before_point);
   return fmt::format("{}{}.{}", sign, digits.substr(0, whole), digits.substr(whole));
 }
 

@@ -246,8 +246,10 @@ result<void> read_decoder(const json& tokenizer, vocabulary& vocab) {
     } else if (type == "Strip") {
       const auto* start = member_of(*step, "start");
       const auto* stop = member_of(*step, "stop");
-      const bool is_known = text_of(*step, "content") == " " && start != nullptr &&
-                            stop != nullptr && (*start == 0 || *start == 1) && *stop == 0;
+      // NOLINTNEXTLINE(misc-redundant-expression): 0 and 1 differ
+      const bool is_start_known = start != nullptr && (*start == 0 || *start == 1);
+      const bool is_known =
+          text_of(*step, "content") == " " && is_start_known && stop != nullptr && *stop == 0;
       if (!is_known)
         return refused("decoder", *step, "other than content ' ', start 0 or 1, stop 0");
       vocab.drops_first_space = vocab.drops_first_space || *start == 1;

@@ -97,7 +97,8 @@ logits_by_position run_at_once(Engine& engine, const std::vector<token_id>& toke
 // Checks that every position of `found` has the bits of `expected`.
 inline void check_same(const logits_by_position& expected, const logits_by_position& found) {
   REQUIRE(!found.empty());
-  for (const auto& [position, logits] : found) {
+  for (const auto& [at, logits] : found) {
+    const auto position = at;
     CAPTURE(position);
     REQUIRE(expected.contains(position));
     CHECK(first_difference(expected.at(position), logits) == -1);
