@@ -269,6 +269,10 @@ def fuzz(arguments):
         print(shown, end="")
 
 
+def clang_tidy(arguments):
+    step("clang-tidy", [sys.executable, "tests/clang_tidy.py", *arguments], run_while_active)
+
+
 SANITIZERS = {
     "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": f"suppressions={ROOT}/tests/support/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0:exitcode=66"},
@@ -297,6 +301,8 @@ def dev_levels(level, extra):
             sim(extra=extra)
         if clients:
             system(clients)
+        if level in ("all", "clang-tidy"):
+            clang_tidy(extra)
         if level in ("all", "planted"):
             planted(extra)
 
@@ -319,7 +325,7 @@ def main(arguments):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
         return show([python, f"tests/bench/{level}.py", *arguments[1:]])
-    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick", *SANITIZERS):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick", "clang-tidy", *SANITIZERS):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     scale = deadline_scale.measured(os.environ)

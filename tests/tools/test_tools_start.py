@@ -163,6 +163,7 @@ TOOLS = {
     "tests/bench/schema_judge.py": says([], 0, '""\n"ValidationError', sys.executable,
                                         '{"schema":{"type":"integer"},"text":"1"}\n{"schema":{"type":"integer"},"text":"\\"a\\""}\n'),
     "tests/check.py": says(["nosuch"], 2, "unknown level 'nosuch'"),
+    "tests/clang_tidy.py": usage(),
     "tests/data/json_schemas/make_schemas.py": writes("schemas.jsonl"),
     "tests/data/model/make_checkpoint_golden.py": needs("torch"),
     "tests/data/model/make_family_goldens.py": needs("numpy"),
