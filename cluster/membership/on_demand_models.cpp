@@ -151,6 +151,8 @@ void on_demand_models::try_load(entry& e, time_point now) {
     return; // its last change is not over
   if (why.error().code != errc::does_not_fit)
     return fail_load(e, why.error(), now);
+  if (is_any(phase::draining))
+    return; // room is on its way
   if (auto* v = victim()) {
     spdlog::info("model {} makes room for {}: {}", v->model.name, e.model.name,
                  why.error().message);
@@ -177,6 +179,11 @@ bool on_demand_models::may_get_room() const {
     const auto& e = one.second;
     return e.loads.phase != phase::unloaded && !e.model.is_pinned;
   });
+}
+
+bool on_demand_models::is_any(phase now) const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [now](const auto& one) { return one.second.loads.phase == now; });
 }
 
 std::size_t on_demand_models::in_memory() const {

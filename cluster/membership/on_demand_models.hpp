@@ -101,6 +101,7 @@ private:
   bool unload(entry& e, time_point now);
   entry* victim();
   bool may_get_room() const;
+  bool is_any(phase now) const;
   std::size_t in_memory() const;
 
   std::map<std::uint32_t, entry> all_; // by pipeline

@@ -112,6 +112,20 @@ TEST_CASE("the least recently used idle model makes room") {
   CHECK(f.refusals.empty());
 }
 
+TEST_CASE("one model alone makes room for one") {
+  on_demand_fixture f({model_of(0), model_of(1), model_of(2)}, 2);
+  f.load(0);
+  f.load(1);
+  f.ask(2);
+  f.pass(1s); // the processes of 0 have not ended
+  CHECK(f.models.loads_of(0).phase == phase::draining);
+  CHECK(f.models.loads_of(1).phase == phase::ready);
+  f.models.on_gone(0);
+  f.pass(0s);
+  CHECK(f.models.loads_of(2).phase == phase::loading);
+  CHECK(f.models.loads_of(1).phase == phase::ready);
+}
+
 TEST_CASE("processes that do not end hold up the next model for a bounded time") {
   on_demand_fixture f({model_of(0), model_of(1)}, 1);
   f.load(0);
