@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -102,7 +103,18 @@ machine_facts facts_of_this_machine() {
       facts.memory_available_bytes = kib * 1024;
     meminfo.ignore(256, '\n');
   }
+  obey(limits_of_this_cgroup(), facts);
   return facts;
+}
+
+void obey(const cgroup_limits& limits, machine_facts& facts) {
+  if (const auto left = limits.memory_available_bytes)
+    facts.memory_available_bytes = std::min(facts.memory_available_bytes, *left);
+  if (!limits.cpus || facts.cores.empty())
+    return;
+  const auto most = static_cast<std::size_t>(std::max(1.0, std::ceil(*limits.cpus)));
+  facts.cores.resize(std::min(facts.cores.size(), most));
+  std::erase_if(facts.siblings, [&](std::uint32_t core) { return core > facts.cores.back(); });
 }
 
 machine_facts measured_facts_of_this_machine() {

@@ -1,6 +1,8 @@
 // The facts about a machine that a plan needs, collected on that machine.
 #pragma once
 
+#include "cluster/machines/cgroup_limits.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -27,7 +29,7 @@ struct link_speed {
 
 struct machine_facts {
   std::vector<std::uint32_t> cores; // hardware threads of this process, in Linux's numbering
-  std::uint64_t memory_available_bytes = 0; // before any process of the cluster runs
+  std::uint64_t memory_available_bytes = 0; // before any process of the cluster runs; of its cgroup
   // Hardware threads in `cores` that share a physical core with an earlier one. A compute thread
   // there would only compete with the other one's.
   std::vector<std::uint32_t> siblings = {};
@@ -36,6 +38,8 @@ struct machine_facts {
   link_speed link = {}; // of another machine
 };
 machine_facts facts_of_this_machine();
+// Leaves only what the limits allow: memory, and as many of the first cores.
+void obey(const cgroup_limits& limits, machine_facts& facts);
 // Includes the read speed, which takes a third of a second and 256 MiB; without it if they are not
 // available.
 machine_facts measured_facts_of_this_machine();
