@@ -78,9 +78,13 @@ result<void> share_devices(cluster_config& config) {
   return {};
 }
 
-// The first shared devices that the view's model may use become its own.
+// The first shared devices that the view's model may use become its own, unless they are already.
 void take_shared(cluster_config& view) {
   auto missing = devices_of_replica(view.model);
+  for (const auto& n : view.nodes)
+    missing -= std::min<std::size_t>(
+        missing,
+        static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), view.pipeline)));
   for (const bool waits : {false, true})
     for (auto& n : view.nodes)
       for (auto& owner : n.owners)
@@ -165,10 +169,16 @@ std::size_t loaded_at_once(const cluster_config& config) {
 }
 
 bool has_devices_on(const cluster_config& config, std::uint32_t pipeline, std::string_view node) {
-  return std::any_of(config.nodes.begin(), config.nodes.end(), [&](const node_config& n) {
-    return n.name == node &&
-           std::find(n.owners.begin(), n.owners.end(), pipeline) != n.owners.end();
-  });
+  const auto has = [&](const cluster_config& view) {
+    return std::any_of(view.nodes.begin(), view.nodes.end(), [&](const node_config& n) {
+      return n.name == node &&
+             std::find(n.owners.begin(), n.owners.end(), pipeline) != n.owners.end();
+    });
+  };
+  const auto models = models_of_pipelines(config);
+  const bool may_share =
+      pipeline < models.size() && config.models[models[pipeline]].loads_on_demand;
+  return may_share ? has(config_for(config, pipeline)) : has(config);
 }
 
 } // namespace baton::cluster

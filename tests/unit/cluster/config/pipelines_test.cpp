@@ -225,6 +225,9 @@ devices = ["cpu:2"]
   CHECK(config_for(*config, 1).nodes[0].owners == std::vector<std::uint32_t>{0, 1});
   CHECK(config_for(*config, 1).nodes[1].owners == std::vector<std::uint32_t>{shared_device});
   CHECK(config_for(*config, 2).nodes[1].owners == std::vector<std::uint32_t>{2});
+  CHECK(has_devices_on(*config, 2, "b"));
+  CHECK_FALSE(has_devices_on(*config, 1, "b")); // it has its device on a
+  CHECK_FALSE(has_devices_on(config_for(*config, 1), 1, "b"));
   CHECK(on_demand_pipelines(*config) == std::vector<std::uint32_t>{1, 2, 3});
   CHECK(loaded_at_once(*config) == 2);
   CHECK(config->models[3].idle_timeout == std::chrono::seconds(7));
