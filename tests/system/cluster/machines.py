@@ -72,7 +72,7 @@ class Machine:
 
 class Machines:
     def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=(), waits=False, cluster="", kv_cache="256MiB", stages=None,
-                 tensor=1):
+                 tensor=1, models=""):
         self.directory = pathlib.Path(directory)
         self.port = free_ports(PORTS, ("127.0.0.1", FAR))
         self.key = self.directory / "key"
@@ -83,7 +83,7 @@ class Machines:
         if not token:
             made = subprocess.run([CLUSTER, "keygen", self.far.directory / "key"], capture_output=True, text=True, check=True)
             known = f'public_key = "{made.stdout.split(chr(34))[1]}"'
-        self.near = Cluster(self.directory, devices=("cpu:0",), model=model, kv_cache=kv_cache, stages=stages, tensor=tensor,
+        self.near = Cluster(self.directory, devices=("cpu:0",), model=model, kv_cache=kv_cache, stages=stages, tensor=tensor, models=models,
                             cluster=f'host = "{here}"\nport = {self.port}\nkey = "{self.key}"\n{cluster}',
                             nodes=f'[[nodes]]\nname = "b"\nhost = "{there}"\ndevices = ["cpu:1"]\n{known}{"waits = true" if waits else ""}')
 

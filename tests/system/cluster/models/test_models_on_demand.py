@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 from harness import MODEL, running
+from machines import two_machines
 from streams import Stream
 
 PROMPT = "Write a short story about a fox."
@@ -188,3 +189,14 @@ def test_a_load_that_takes_too_long_ends_its_requests():
         assert 1 < time.monotonic() - began < 10
         c.kill("agent-a", signal.SIGCONT)
         wait_for(lambda: ask(c, "slow")[0] == 200, seconds=60)
+
+
+def test_a_model_is_loaded_on_another_machine():
+    models = f'[[models]]\nname = "near"\npath = "{MODEL}"\nnodes = ["a"]\nkv_cache_bytes = "64MiB"\nmax_model_len = 1024\n'
+    with two_machines(models=models + tables(("far", "further"), more='nodes = ["b"]'), cluster="max_loaded_models = 1") as both:
+        assert shards(both.near) == {"shard-0"}
+        expected = ask(both.near, "near")
+        for name, shard in (("far", "shard-1.0"), ("further", "shard-2.0"), ("far", "shard-1.0")):
+            assert ask(both.near, name) == expected
+            assert shards(both.near) == {"shard-0", shard}
+            assert list((both.far.directory / "run").glob(f"{shard}-g*.pid"))
