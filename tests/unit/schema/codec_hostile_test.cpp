@@ -162,7 +162,7 @@ TEST_CASE("the numbers of the schema's enums are those of the code") {
   CHECK(static_cast<int>(wire::Finish::length) == static_cast<int>(finish::length));
   CHECK(static_cast<int>(wire::Role::MAX) == static_cast<int>(role::worker));
   CHECK(static_cast<int>(wire::Role::shard) == static_cast<int>(role::shard));
-  CHECK(static_cast<int>(wire::Phase::MAX) == static_cast<int>(phase::failed));
+  CHECK(static_cast<int>(wire::Phase::MAX) == static_cast<int>(phase::unloaded));
   CHECK(static_cast<int>(wire::Phase::ready) == static_cast<int>(phase::ready));
 }
 
