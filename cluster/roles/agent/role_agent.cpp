@@ -108,10 +108,14 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   // The root frees the memory of a model that is unloaded once its shards have ended.
   config.retired = [&self, here = config.retired](const actors::child_spec& spec) {
     here(spec);
-    if (spec.role == role::shard)
-      self.links().post(
-          process_ids::root, actors::well_known::supervisor,
-          message(status{spec.process, {}, role::shard, spec.name, phase::stopped, {}, 0, 0, 0}));
+    if (spec.role != role::shard)
+      return;
+    status ended;
+    ended.process = spec.process;
+    ended.role = role::shard;
+    ended.name = spec.name;
+    ended.phase = phase::stopped;
+    self.links().post(process_ids::root, actors::well_known::supervisor, message(ended));
   };
   config.stopped = [&self] { self.stop(); };
   auto supervisor = self.own_typed(self.system().spawn(actors::supervisor, config));
