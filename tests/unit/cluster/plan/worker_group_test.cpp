@@ -60,11 +60,12 @@ std::string rank_0_waits_for(std::uint32_t others, const std::filesystem::path& 
 TEST_CASE("each rank has torchrun's environment, and sockets with rank 0") {
   const testing::scratch_directory at;
   const auto dir = at.path().string();
+  // The report comes last: rank 0 waits for it, and its end ends the others.
   const auto script =
-      "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR "
+      "echo $MASTER_PORT >" + dir +
+      "/port$RANK; echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR "
       "$TORCHELASTIC_RUN_ID $OMP_NUM_THREADS $BATON_GROUP_PARALLEL >" +
-      dir + "/$RANK; echo $MASTER_PORT >" + dir + "/port$RANK; " + rank_0_waits_for(2, at.path()) +
-      "exit 0";
+      dir + "/$RANK; " + rank_0_waits_for(2, at.path()) + "exit 0";
   CHECK(end_of(launch_ranks(3, script)).number == 0);
   for (const auto* rank : {"0", "1", "2"})
     CHECK(text_of(at.path() / rank) == fmt::format("{} {} 3 3 0 127.0.0.1 job 3 tp\n", rank, rank));
