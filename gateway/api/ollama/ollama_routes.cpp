@@ -99,7 +99,7 @@ api_call load_ollama(const ollama_call& call, const gateway_state& facts) {
   const ollama_shape shape{.route = call.route, .is = call.asked.shape};
   const auto& model = call.asked.request.model;
   if (!is_on_demand(facts, model)) {
-    return ollama_load_reply(shape, call.unloads);
+    return ollama_load_reply(shape, /*is_unload=*/false);
   }
   auto order = order_on_demand(facts, model, call.unloads);
   if (!order) {

@@ -50,7 +50,8 @@ def ask(url, row, headers=None, method=None):
               "/v1/messages": chat("tokens=1", max_tokens=1), "/v1/messages/count_tokens": chat("a"),
               "/api/chat": chat("tokens=1", model="fake"), "/api/generate": {"model": "fake", "prompt": "tokens=1"},
               "/api/embed": {"model": "fake", "input": "tokens=1"}, "/api/embeddings": {"model": "fake", "prompt": "tokens=1"},
-              "/api/show": {"model": "fake"}, "/api/pull": {"model": "fake"}}
+              "/api/show": {"model": "fake"}, "/api/pull": {"model": "fake"},
+              "/models/load": {"model": "fake"}, "/models/unload": {"model": "fake"}}
     bodies |= {f"/v2/models/fake{v}/{verb}": body for v in ("", "/versions/1") for verb, body in KSERVE.items()}
     verb = method or (row["method"] if row["method"] != "SOCKET" else "GET")
     return httpx.request(verb, url + path, headers=headers, json=bodies.get(path) if verb == "POST" else None).status_code
@@ -63,7 +64,9 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
     for row in g.routes:
         is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
         is_of_files = row["path"] in ("/api/push", "/api/create", "/api/copy", "/api/delete")  # of models, which no call changes
-        served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 403 if is_of_files else 503 if row["path"].endswith("/unload") else 200
+        is_of_loads = row["path"].startswith("/models/")  # of models on demand, which there are none here
+        served = (101 if row["method"] == "SOCKET" else 404 if is_unknown else 403 if is_of_files else 409 if is_of_loads
+                  else 503 if row["path"].endswith("/unload") else 200)
         is_open, is_admins = row["access"] in ("open", "page"), row["access"] == "admin"
         answer = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401
