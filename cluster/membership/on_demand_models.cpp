@@ -86,6 +86,8 @@ void on_demand_models::observe(std::uint32_t pipeline, const observed& plan, tim
     enter(e, phase::ready, now);
   } else if (plan.is_coming && e.loads.phase == phase::unloaded) {
     enter(e, phase::loading, now); // an earlier root began it
+  } else if (!plan.is_serving && !plan.is_coming && e.loads.phase == phase::ready) {
+    enter(e, phase::unloaded, now); // its nodes were drained
   } else if (!plan.is_serving && !plan.is_coming && e.loads.phase == phase::loading) {
     fail_load(e, fail(errc::not_ready, "{}", plan.outcome), now);
   }

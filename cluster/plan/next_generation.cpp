@@ -67,7 +67,9 @@ result<generation> next_generation(const cluster_config& config, const generatio
     next.without.push_back(node);
   else
     std::erase(next.without, node);
-  const bool stays_off = is_switched_off(config, now) && (is_drain || config.model.loads_on_demand);
+  // A request loads a model on demand, and not a node.
+  const bool stays_off =
+      config.model.loads_on_demand ? now.stages == 0 : is_drain && is_switched_off(config, now);
   next.stages = stays_off ? 0 : stages_of(config, next);
   return next;
 }

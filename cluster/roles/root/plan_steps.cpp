@@ -139,8 +139,8 @@ result<std::vector<plan_step>> plan_steps::switch_pipeline(std::uint32_t pipelin
     if (is_on)
       now = leave_out(std::move(now), l.failures.lost(clock::now()));
     auto next = next_generation_scaled(l.view, now, is_on, now.width);
-    if (!next)
-      return next.error();
+    if (!next) // no other model can make room for it
+      return fail(errc::not_ready, "{}", next.error().message);
     if (auto ok = add(l, std::move(*next), steps); !ok)
       return ok.error();
   }

@@ -54,7 +54,8 @@ public:
   // as `change`, not_found.
   result<std::vector<plan_step>> scale(const scale_model& order) const;
 
-  // Loads or unloads a model that is loaded on demand. Errors: as `change`, does_not_fit.
+  // Loads or unloads a model that is loaded on demand. Errors: conflict (a change is in progress),
+  // not_ready (its nodes are drained), as make_plan, check_fits_beside.
   result<std::vector<plan_step>> switch_pipeline(std::uint32_t pipeline, bool is_on) const;
 
   // Unique across pipelines: a shard's process id has its generation, which implies the pipeline.

@@ -200,3 +200,12 @@ def test_a_model_is_loaded_on_another_machine():
             assert ask(both.near, name) == expected
             assert shards(both.near) == {"shard-0", shard}
             assert list((both.far.directory / "run").glob(f"{shard}-g*.pid"))
+        done = both.near.command("drain", "b", str(both.near.config), timeout=60)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        status, error, _ = ask(both.near, "far")
+        assert (status, error["code"]) == (503, "not_ready") and "add-node" in error["message"], error
+        assert ask(both.near, "near") == expected
+        done = both.near.command("add-node", "b", str(both.near.config), timeout=60)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        assert shards(both.near) == {"shard-0"}  # a request loads, and not a node
+        assert ask(both.near, "further") == expected

@@ -198,6 +198,18 @@ TEST_CASE("a load that the plan gives up ends its requests with the reason") {
   CHECK(f.refusals[0].second == "generation 3 was given up");
 }
 
+TEST_CASE("a model whose nodes are drained is loaded again by its next request") {
+  on_demand_fixture f({model_of(0)});
+  f.load(0);
+  f.models.observe(0, {.is_serving = false, .is_coming = true, .outcome = ""}, f.now); // it moves
+  CHECK(f.models.loads_of(0).phase == phase::ready);
+  f.models.observe(0, {.is_serving = false, .is_coming = false, .outcome = ""}, f.now);
+  CHECK(f.models.loads_of(0).phase == phase::unloaded);
+  f.loaded.clear();
+  f.load(0);
+  CHECK(f.models.loads_of(0).loads == 2);
+}
+
 TEST_CASE("a new root takes over what is loaded") {
   on_demand_fixture f({model_of(0), model_of(1)}, 1);
   f.serve(0);

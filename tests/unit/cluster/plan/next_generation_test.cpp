@@ -159,3 +159,20 @@ TEST_CASE("stages become wider over two nodes, but not beyond their devices") {
   CHECK(refused.error().message.find("are 8 shards, but the nodes have 4 devices") !=
         std::string::npos);
 }
+
+TEST_CASE("nodes come and go without loading a model on demand") {
+  const auto config = parsed("load = \"on-demand\"\n"
+                             "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:0\"]\n");
+  const auto unloaded = first_generation(config);
+  CHECK(unloaded.stages == 0);
+  const auto drained = next_generation(config, unloaded, "a", true);
+  REQUIRE(drained);
+  CHECK(drained->stages == 0);
+  const auto added = next_generation(config, *drained, "a", false);
+  REQUIRE(added);
+  CHECK(added->stages == 0);
+  const auto loaded = next_generation_scaled(config, *added, true, 1);
+  REQUIRE(loaded);
+  CHECK(loaded->stages == 1);
+  CHECK_FALSE(next_generation_scaled(config, *drained, true, 1)); // there is no device
+}
