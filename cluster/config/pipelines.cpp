@@ -23,8 +23,21 @@ result<void> check_names(const cluster_config& config) {
   return {};
 }
 
+std::size_t devices_of(const node_config& n, std::uint32_t owner) {
+  return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), owner));
+}
+
 std::size_t free_devices(const node_config& n) {
-  return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), unassigned));
+  return devices_of(n, unassigned);
+}
+
+// On all nodes that the model may use.
+std::size_t devices_of(const cluster_config& config, const model_config& m, std::uint32_t owner) {
+  std::size_t count = 0;
+  for (const auto& n : config.nodes)
+    if (may_use(m, n))
+      count += devices_of(n, owner);
+  return count;
 }
 
 // Takes devices of waiting or of other nodes in multiples of `at_a_time` per node, or none at all.
@@ -47,10 +60,7 @@ result<void> assign_replica(cluster_config& config, const model_config& m, std::
     for (const bool waits : {false, true})
       if (take_devices(config, m, pipeline, waits, at_a_time))
         return {};
-  std::size_t left = 0;
-  for (const auto& n : config.nodes)
-    if (may_use(m, n))
-      left += free_devices(n);
+  const auto left = devices_of(config, m, unassigned);
   return fail_param(errc::bad_config, "models.replicas",
                     "a replica of model {} takes {} devices ({} stages of {} ranks), and its "
                     "nodes have {} for it",
@@ -63,11 +73,7 @@ result<void> share_devices(cluster_config& config) {
   for (auto& n : config.nodes)
     std::replace(n.owners.begin(), n.owners.end(), unassigned, shared_device);
   for (const auto& m : config.models) {
-    std::size_t shared = 0;
-    for (const auto& n : config.nodes)
-      if (may_use(m, n))
-        shared +=
-            static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), shared_device));
+    const auto shared = devices_of(config, m, shared_device);
     if (m.loads_on_demand && shared < devices_of_replica(m))
       return fail_param(errc::bad_config, "nodes.devices",
                         "model {} is loaded on demand to {} devices ({} stages of {} ranks), and "
@@ -80,11 +86,8 @@ result<void> share_devices(cluster_config& config) {
 
 // The first shared devices that the view's model may use become its own, unless they are already.
 void take_shared(cluster_config& view) {
-  auto missing = devices_of_replica(view.model);
-  for (const auto& n : view.nodes)
-    missing -= std::min<std::size_t>(
-        missing,
-        static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), view.pipeline)));
+  const auto own = devices_of(view, view.model, view.pipeline);
+  auto missing = devices_of_replica(view.model) - std::min(devices_of_replica(view.model), own);
   for (const bool waits : {false, true})
     for (auto& n : view.nodes)
       for (auto& owner : n.owners)

@@ -43,8 +43,7 @@ public:
 
   nodes_changed change(const change_nodes& order);
   nodes_changed scale(const scale_model& order);
-  // Loads or unloads a model that is loaded on demand. Errors: conflict (a change is in progress),
-  // does_not_fit, as make_plan.
+  // Loads or unloads a model that is loaded on demand. Errors: as plan_steps::switch_pipeline.
   result<void> switch_model(std::uint32_t pipeline, bool is_on);
   // Adds the nodes that nodes.toml (`text`) names by now, including `node`, without layers.
   // Errors: not_found (`node` is not in the file), conflict (check_grown), bad_config (too many),

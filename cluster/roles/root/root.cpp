@@ -239,6 +239,10 @@ void root::on_load(std::uint32_t pipeline, const load_report& load) {
 
 void root::on_serves(std::uint32_t generation) {
   plan_controller_.on_serves(generation);
+  review_loads();
+}
+
+void root::review_loads() {
   const std::lock_guard lock(on_demand_mutex_);
   if (!on_demand_.is_empty())
     decide_loads();
@@ -286,9 +290,7 @@ void root::on_shard_ended(process_id shard) {
 void root::tick() {
   caf::anon_send(supervisor_, actors::tick{});
   plan_controller_.tick();
-  const std::lock_guard lock(on_demand_mutex_);
-  if (!on_demand_.is_empty())
-    decide_loads();
+  review_loads();
 }
 
 void root::on_status(const status& s) {

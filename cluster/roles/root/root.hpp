@@ -57,6 +57,8 @@ private:
   void on_status(const status& s);
   void on_worker(const status& s);
   void tick();
+  // Decides loads where the plan may have changed.
+  void review_loads();
   // With the lock of `on_demand_`.
   void decide_loads();
   result<void> load_model(std::uint32_t pipeline);
