@@ -3,6 +3,7 @@
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/stable_name.hpp"
 #include "cluster/roles/root/root_client.hpp"
+#include "gateway/base/model_loads_json.hpp"
 #include "gateway/state/gateway_state.hpp"
 
 #include <fmt/ranges.h>
@@ -175,12 +176,7 @@ std::string status_json(const cluster_status& s, const worker_devices& devices) 
     if (p.load)
       json["pipelines"].back()["load"] = load_json(*p.load);
     if (p.on_demand)
-      json["pipelines"].back()["on_demand"] = {{"phase", gateway::name_of(p.on_demand->phase)},
-                                               {"loads", p.on_demand->loads},
-                                               {"failures", p.on_demand->failures},
-                                               {"evictions", p.on_demand->evictions},
-                                               {"idle_unloads", p.on_demand->idle_unloads},
-                                               {"load_seconds", p.on_demand->load_seconds}};
+      json["pipelines"].back()["on_demand"] = gateway::model_loads_json(*p.on_demand);
   }
   return json_text(json) + "\n";
 }

@@ -1,6 +1,7 @@
 #include "gateway/routes/status_response.hpp"
 
 #include "gateway/base/json_text.hpp"
+#include "gateway/base/model_loads_json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -104,12 +105,7 @@ ordered generations_json(const snapshot& s) {
                      {"coming_generation", p.coming_generation},
                      {"change", text_or_null(p.change)}});
       if (const auto& m = p.on_demand) {
-        all.back()["on_demand"] = {{"phase", gateway::name_of(m->phase)},
-                                   {"loads", m->loads},
-                                   {"failures", m->failures},
-                                   {"evictions", m->evictions},
-                                   {"idle_unloads", m->idle_unloads},
-                                   {"load_seconds", m->load_seconds}};
+        all.back()["on_demand"] = model_loads_json(*m);
       }
     }
   }
