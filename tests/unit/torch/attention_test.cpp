@@ -23,7 +23,7 @@ void attend_on_cuda(const attend_args& a, void* stream); // kernels_cuda_attend.
 
 namespace {
 
-bool has_cuda() {
+bool has_cuda_device() {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0)
     return true;
@@ -191,7 +191,7 @@ attention_shape shape_of(const model_of_test& m, std::uint32_t page) {
   return s;
 }
 
-std::vector<model_of_test> models() {
+std::vector<model_of_test> attention_models() {
   std::vector<model_of_test> out;
   for (const auto kind : {element::f16, element::bf16})
     for (const auto& [heads, kv_heads, size] :
@@ -232,11 +232,11 @@ TEST_CASE("without a device FlashInfer is rejected with CUDA's message") {
 }
 
 TEST_CASE("on cuda:0 FlashInfer attends as our own kernel does") {
-  if (!has_cuda())
+  if (!has_cuda_device())
     return;
   const stream_of_test s;
   std::uint32_t seed = 1;
-  for (const auto& m : models())
+  for (const auto& m : attention_models())
     for (const std::uint32_t page : {16U, 64U})
       for (const auto& [singles, prompts, positions, rows] : {std::tuple(0U, 1U, 0U, 700U),
                                                               {3U, 2U, 900U, 300U},
@@ -275,7 +275,7 @@ TEST_CASE("on cuda:0 FlashInfer attends as our own kernel does") {
 }
 
 TEST_CASE("on cuda:0 FlashInfer's single rows are replayed for other lengths") {
-  if (!has_cuda())
+  if (!has_cuda_device())
     return;
   const stream_of_test s;
   const model_of_test m{element::bf16, 32, 8, 128, 0, 0};
