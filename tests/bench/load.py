@@ -32,6 +32,7 @@ class Load:
     requests: int
     max_tokens: int = 128
     prompt_tokens: int = 100
+    prompt_characters: int = 0  # of the whole prompt in place of that: for a model whose tokens are bytes
     seed: int = 1
     model: str = ""
     timeout: float = 300.0  # seconds for one request
@@ -64,8 +65,9 @@ class Stream:
 def prompt_of(number, load):
     """A varied English prompt, the same for the same seed and number."""
     dice = random.Random(load.seed * 1000003 + number)
-    words = " ".join(dice.choice(WORDS) for _ in range(max(1, load.prompt_tokens - TEMPLATE_TOKENS)))
-    return f"Request {dice.randint(1000, 9999)}: write a long story that uses these words: {words}."
+    words = " ".join(dice.choice(WORDS) for _ in range(max(1, load.prompt_characters or load.prompt_tokens - TEMPLATE_TOKENS)))
+    prompt = f"Request {dice.randint(1000, 9999)}: write a long story that uses these words: {words}."
+    return prompt[:load.prompt_characters] if load.prompt_characters else prompt
 
 
 def request_bytes(load, number, host, port, path):

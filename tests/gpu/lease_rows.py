@@ -109,7 +109,7 @@ class Served(servers.Cluster):
     def load(self, place, streams, requests, max_tokens, prompt_tokens=68):
         if place.is_tiny:
             streams, requests, max_tokens = min(streams, 4), min(requests, 4), 16
-        return loads.measure(loads.Load(self.url, streams, requests, max_tokens=max_tokens, prompt_tokens=prompt_tokens, model="bench"))
+        return loads.measure(loads.Load(self.url, streams, requests, max_tokens=max_tokens, prompt_characters=prompt_tokens, model="bench"))
 
 
 def say_load(say, what, report):
@@ -132,7 +132,7 @@ def gap_after(stream, struck):
 def say_kill(say, place, server, name=""):
     """kill -9 of a shard under 8 streams: the longest that one stood still, and how many texts are the same."""
     tokens = 16 if place.is_tiny else 200
-    wanted = loads.Load(server.url, 8, 8, max_tokens=tokens, model="bench", warmup=0, timeout=60)
+    wanted = loads.Load(server.url, 8, 8, max_tokens=tokens, prompt_characters=100, model="bench", warmup=0, timeout=60)
     before, _ = loads.drive(wanted)
     pids = server.shard_pids()
     pid, seen, struck = pids[name or sorted(pids)[0]], 0, None
@@ -217,9 +217,15 @@ def two_ranks(place, say):
 
 @row("two ranks refused", 30, "gpu", "cluster", "engine", "old-nccl", "1b")
 def two_ranks_refused(place, say):
-    """the same with torch's NCCL, which refuses: number of attempts in 15 s, the cluster's message, a request's error"""
+    """the same with torch's NCCL, which refuses: `up` ends with the reason; else the attempts in 15 s, and a request's error"""
     with Served(place, place.model("1b"), [place.device] * 2, ranks=2, waits=False) as server:
-        time.sleep(REFUSED_SECONDS)
+        try:  # `up` asks the library first, and ends
+            server.process.wait(REFUSED_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        else:
+            say("up ends", server.process.returncode, "status", said=server.log_end()[:300])
+            return
         status = server.status()
         reasons = sorted({p["reason"] for p in status["processes"] if p.get("reason")})
         found = re.findall(r'"recoveries": (\d+)', json.dumps(status))
@@ -269,10 +275,16 @@ def unit_torch(place, say):
 
 def say_cases(say, command):
     done = subprocess.run([str(w) for w in command], capture_output=True, text=True, errors="replace", check=False)
-    found = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", done.stdout)
-    failed = re.findall(r"^TEST CASE:\s*(.*)$", done.stdout, re.M)
-    say("", int(found[2]) if found else 0, "cases passed", failed=int(found[3]) if found else 1, status=done.returncode, which=sorted(set(failed))[:5],
-        said=done.stderr.strip()[-200:])
+    passed, failed, names = cases_of(done.stdout)
+    say("", passed, "cases passed", failed=failed, status=done.returncode, which=names[:5], said=done.stderr.strip()[-200:])
+
+
+def cases_of(text):
+    """-> (passed, failed, names of cases with an error) of doctest's output. A case that runs a child has the child's summary before."""
+    found = re.findall(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", text)
+    parts = re.split(r"^=+\n", text, flags=re.M)
+    names = {name for part in parts if re.search(r"\bERROR:", part) for name in re.findall(r"^TEST CASE:\s*(.*)$", part, re.M)}
+    return int(found[-1][1]) if found else 0, int(found[-1][2]) if found else 1, sorted(names)
 
 
 def serve_large(place, say, name, lines=""):

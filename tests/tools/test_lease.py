@@ -190,3 +190,24 @@ def test_processes_left_by_a_row_are_ended_and_no_others():
         for process in (others, left):
             process.kill()
             process.wait()
+
+
+def test_the_summary_of_a_case_that_runs_a_child_is_not_the_one_of_the_run():
+    line = "=" * 79
+    text = f"""{line}
+a_test.cpp:1:
+TEST CASE:  a message alone
+
+a_test.cpp:3: MESSAGE: skipped
+{line}
+a_test.cpp:9:
+TEST CASE:  a real failure
+
+a_test.cpp:12: ERROR: CHECK( 1 == 2 ) is NOT correct!
+{line}
+[doctest] test cases:  1 |  1 passed | 0 failed | 20 skipped
+{line}
+[doctest] test cases: 12 | 11 passed | 1 failed | 3 skipped
+"""
+    assert lease_rows.cases_of(text) == (11, 1, ["a real failure"])
+    assert lease_rows.cases_of("") == (0, 1, [])

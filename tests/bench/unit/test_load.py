@@ -1,4 +1,5 @@
 """The load client must see what is wrong with a stream, or its figures and the kill test mean nothing: pytest tests/bench."""
+import dataclasses
 import json
 import pathlib
 import socket
@@ -112,6 +113,8 @@ def test_a_refusal_and_a_dead_server_are_faults_not_exceptions():
 def test_the_same_seed_asks_the_same_and_another_something_else():
     load = loads.Load("http://x", 1, 1)
     assert loads.prompt_of(3, load) == loads.prompt_of(3, load) != loads.prompt_of(4, load)
+    exact = dataclasses.replace(load, prompt_characters=128)
+    assert len(loads.prompt_of(3, exact)) == 128 and loads.prompt_of(3, exact) != loads.prompt_of(4, exact)
 
 
 @pytest.mark.parametrize("stamps, killed, gap", [
