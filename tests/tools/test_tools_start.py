@@ -153,6 +153,7 @@ TOOLS = {
     "tests/bench/chart.py": is_imported,
     "tests/bench/faults.py": usage(),
     "tests/bench/gpu.py": usage(),
+    "tests/bench/random_model.py": usage(),
     "tests/bench/gpu_transformers.py": usage(),
     "tests/bench/growth.py": usage(),
     "tests/bench/hf_tokenizer.py": counts_ids,
