@@ -1,6 +1,8 @@
 // Teams of lanes made of device threads: a warp, and a block. Only for .cu files.
 #pragma once
 
+#include "runtime/gpu/device/scalar.hpp"
+
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -38,6 +40,21 @@ struct warp_lane {
     for (std::uint32_t apart = warp / 2; apart >= width; apart /= 2)
       x += __shfl_xor_sync(all_lanes, x, static_cast<int>(apart));
     return x;
+  }
+  // sum += left * right, 16 x 16 by 16 x 8 elements, in the layout of tile_bodies.hpp.
+  __device__ void multiply_add(bf16 /*kind*/, const std::uint32_t (&left)[4], std::uint32_t first,
+                               std::uint32_t second, float (&sum)[4]) const {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(first), "r"(second));
+  }
+  __device__ void multiply_add(f16 /*kind*/, const std::uint32_t (&left)[4], std::uint32_t first,
+                               std::uint32_t second, float (&sum)[4]) const {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(first), "r"(second));
   }
 };
 

@@ -180,16 +180,19 @@ BATON_BODY void multiply_few_rows(Team& team, const few_rows_args& a, std::uint3
   }
 }
 
+// A lane stores 16 bytes at a time: single elements of 32 lanes would write each sector of memory
+// many times.
 template <class T, class Output, class Team>
 BATON_BODY void unpack_row(Team& team, const unpack_args& a, std::uint64_t output) {
   const Output weights = Output::of(a, output);
   auto* out = static_cast<T*>(a.out) + output * a.columns;
   for (std::uint64_t run = team.lane; run < a.columns / Output::run; run += team.lanes) {
-    float w[Output::run];
-    Output::make_numbers(weights.fetch(run), w);
+    run_of<T, Output::run> made;
+    Output::make_numbers(weights.fetch(run), made.value);
     BATON_UNROLL
     for (std::uint32_t i = 0; i < Output::run; ++i)
-      narrow(weights.scaled(w[i]), out[run * Output::run + i]);
+      made.value[i] = weights.scaled(made.value[i]);
+    made.store(out + run * Output::run);
   }
 }
 

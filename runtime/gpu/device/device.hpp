@@ -111,6 +111,9 @@ public:
   // Up to this many rows the kernel for few rows is faster than multiply(). The choice changes the
   // bits of a row.
   virtual std::uint32_t few_rows_max(element /*kind*/) const noexcept { return 0; }
+  // The most rows for which multiply_tiles() of the kernels is faster than expanding quantised
+  // weights first. 0: not for this kind.
+  virtual std::uint32_t tile_rows_max(element /*kind*/) const noexcept { return 0; }
   // The number of parts of each context when this many teams have one each, because few teams leave
   // a wide device idle. The choice changes the bits of a row (attend_args::splits).
   virtual std::uint32_t splits_for(std::uint64_t teams) const noexcept = 0;

@@ -257,6 +257,9 @@ struct kernel_table {
   void (*feed)(const feed_args&, void* stream);
   void (*draw)(const draw_args&, void* stream);
   void (*multiply_few)(const few_rows_args&, void* stream);
+  // The same for more rows. Requires: weights are quantised, `kind` has 16 bits, and columns are a
+  // multiple of tile_columns_step(form).
+  void (*multiply_tiles)(const few_rows_args&, void* stream);
   void (*unpack)(const unpack_args&, void* stream);
   void (*group)(const group_args&, void* stream);
   void (*multiply_experts)(const expert_args&, void* stream);

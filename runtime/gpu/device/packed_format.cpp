@@ -84,6 +84,10 @@ std::uint32_t packed_columns_step(plugin::quantization form, std::uint32_t group
   return form == plugin::quantization::fp8 ? 16 : group;
 }
 
+std::uint32_t tile_columns_step(plugin::quantization form) {
+  return form == plugin::quantization::fp8 ? 64 : 128; // runs of 16 bytes for four lanes
+}
+
 bool pack_output(plugin::quantization form, std::uint32_t group, const float* weights,
                  std::uint64_t columns, std::byte* values, std::byte* scales) {
   if (form == plugin::quantization::fp8)

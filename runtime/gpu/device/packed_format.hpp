@@ -33,6 +33,9 @@ packed_extent packed_extent_of(plugin::quantization form, std::uint32_t group,
 // The number of columns must be a multiple of this.
 std::uint32_t packed_columns_step(plugin::quantization form, std::uint32_t group);
 
+// The number of columns must be a multiple of this for kernel_table::multiply_tiles.
+std::uint32_t tile_columns_step(plugin::quantization form);
+
 // Packs one output. False: a weight is not finite, and the output is undefined.
 // Requires: `columns` is a multiple of packed_columns_step, `scales` is aligned to 4 bytes.
 bool pack_output(plugin::quantization form, std::uint32_t group, const float* weights,

@@ -14,6 +14,7 @@ void draw_on_cuda(const draw_args& a, void* stream);     // kernels_cuda_draw.cu
 // kernels_cuda_products.cu
 void multiply_few_on_cuda(const few_rows_args& a, void* stream);
 void unpack_on_cuda(const unpack_args& a, void* stream);
+void multiply_tiles_on_cuda(const few_rows_args& a, void* stream); // kernels_cuda_tiles.cu
 // kernels_cuda_experts.cu
 void group_on_cuda(const group_args& a, void* stream);
 void multiply_experts_on_cuda(const expert_args& a, void* stream);
@@ -138,12 +139,24 @@ void feed(const feed_args& a, void* stream) {
 } // namespace
 
 const kernel_table& cuda_kernels() {
-  static const kernel_table table{embed,          norm,          rotate,
-                                  attend_on_cuda, gate,          cap,
-                                  choose,         gather,        scatter,
-                                  spread,         feed,          draw_on_cuda,
-                                  multiply_few_on_cuda, unpack_on_cuda, group_on_cuda,
-                                  multiply_experts_on_cuda, combine_on_cuda};
+  static const kernel_table table{embed,
+                                  norm,
+                                  rotate,
+                                  attend_on_cuda,
+                                  gate,
+                                  cap,
+                                  choose,
+                                  gather,
+                                  scatter,
+                                  spread,
+                                  feed,
+                                  draw_on_cuda,
+                                  multiply_few_on_cuda,
+                                  multiply_tiles_on_cuda,
+                                  unpack_on_cuda,
+                                  group_on_cuda,
+                                  multiply_experts_on_cuda,
+                                  combine_on_cuda};
   return table;
 }
 

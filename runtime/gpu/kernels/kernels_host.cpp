@@ -138,9 +138,9 @@ void combine(const combine_args& a, void* /*stream*/) {
 } // namespace
 
 const kernel_table& host_kernels() {
-  static constexpr kernel_table table{embed,        norm,   rotate,  attend,           gate,   cap,
-                                      choose,       gather, scatter, spread,           feed,   draw,
-                                      multiply_few, unpack, group,   multiply_experts, combine};
+  static constexpr kernel_table table{
+      embed,  norm, rotate, attend,       gate,         cap,    choose, gather,           scatter,
+      spread, feed, draw,   multiply_few, multiply_few, unpack, group,  multiply_experts, combine};
   return table;
 }
 

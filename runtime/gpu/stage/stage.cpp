@@ -116,9 +116,10 @@ void stage::take_memory() {
 void stage::warm_up() {
   const std::uint64_t query = std::uint64_t{model_.head_count} * model_.head_size,
                       kv = std::uint64_t{model_.kv_head_count} * model_.head_size;
-  multiply(query + 2 * kv, model_.hidden_size, normed_.as<void>(),
-           weights_.layers.front().projection, projected_.as<void>(), false,
-           std::min(with_.rows_max, packed_rows_max + 1));
+  multiply(
+      query + 2 * kv, model_.hidden_size, normed_.as<void>(), weights_.layers.front().projection,
+      projected_.as<void>(), false,
+      std::min(with_.rows_max, std::max(packed_rows_max, on_->tile_rows_max(with_.weights)) + 1));
 }
 
 void stage::take_kv() {

@@ -1,13 +1,13 @@
-// Products of a stage. Our own kernel multiplies few rows; the device multiplies more rows, after
-// quantised weights are expanded to elements.
+// Products of a stage. Our own kernels multiply few rows, and more rows by quantised weights; the
+// device multiplies the rest, after quantised weights are expanded to elements.
 #pragma once
 
 #include "runtime/gpu/stage/stage_weights.hpp"
 
 namespace baton::gpu {
 
-// The most rows for the kernel with quantised weights: its work grows with the rows, while it reads
-// the weights once per eight rows.
+// The most rows for the kernel of few rows with quantised weights, where the device has no tiles.
+// Its work grows with the rows, while it reads the weights once per eight rows.
 inline constexpr std::uint32_t packed_rows_max = 16;
 
 class stage_products {
@@ -20,6 +20,7 @@ public:
   void multiply(product p, const matrix& weights);
 
 private:
+  bool are_tiles(const product& p) const; // requires: weights are quantised
   bool are_few(const product& p, bool is_packed) const;
 
   device& on_;

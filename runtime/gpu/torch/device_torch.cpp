@@ -285,6 +285,12 @@ public:
       return 0;
     return where_.is_cuda() ? 4 : 1; // CPU tensors: both paths are tested
   }
+  std::uint32_t tile_rows_max(element kind) const noexcept override {
+    if (kind == element::f32)
+      return 0;
+    // An H100: at 256 rows both ways take the same time.
+    return where_.is_cuda() ? 240 : 24; // CPU tensors: both paths are tested
+  }
   std::uint32_t splits_for(std::uint64_t teams) const noexcept override {
     constexpr std::uint64_t enough = 2048, most = 32; // 16 warps on each of 128 multiprocessors
     return where_.is_cuda() ? static_cast<std::uint32_t>(std::clamp<std::uint64_t>(

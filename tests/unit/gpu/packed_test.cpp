@@ -3,6 +3,7 @@
 // bodies with one lane and with threads against sums in double. The families run on the plain
 // device, by row (the kernel) and at once (unpacked).
 #include "runtime/gpu/bodies/product_bodies.hpp"
+#include "runtime/gpu/bodies/tile_bodies.hpp"
 #include "runtime/gpu/stage/stage_products.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
@@ -261,6 +262,62 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
         REQUIRE(std::abs(widen(elements[i]) - widen(expected)) <=
                 std::max(std::abs(exact) * 0x1p-7F, 0x1p-24F));
     }
+  }
+}
+
+// A warp's lanes as threads. Rows and outputs beyond the last are not written; the parts of the
+// columns add up.
+TEST_CASE_TEMPLATE("tiles of rows with packed weights are sums of their numbers", T, f16, bf16) {
+  constexpr std::uint64_t columns = 384, outputs = 43;
+  constexpr std::uint32_t rows = 21, tiles = 2;
+  const auto weights = random_floats(columns * outputs, 3, 0.1F);
+  const auto wide = random_floats(rows * columns, 4);
+  std::vector<T> in(wide.size());
+  for (std::size_t i = 0; i < in.size(); ++i)
+    narrow(wide[i], in[i]);
+  for (const auto& f : forms) {
+    CAPTURE(f.name);
+    const packed_matrix packed(f.form, f.group, columns, weights);
+    REQUIRE(columns % tile_columns_step(f.form) == 0);
+    std::vector<T> elements(columns * outputs); // what the tensor cores multiply
+    host_kernels().unpack({kind_of<T>, f.form, f.group, columns, outputs, packed.values.data(),
+                           packed.scales.data(), elements.data()},
+                          nullptr);
+    std::vector<float> out(rows * outputs, -1.0F);
+    few_rows_args a{};
+    a.kind = kind_of<T>;
+    a.form = f.form;
+    a.group = f.group;
+    a.rows = rows;
+    a.columns = columns;
+    a.outputs = outputs;
+    a.in = in.data();
+    a.values = packed.values.data();
+    a.scales = packed.scales.data();
+    a.out = out.data();
+    a.is_out_f32 = true;
+    const auto run = [&]<class Output>(Output) {
+      for (std::uint32_t row = 0; row < rows; row += tiles * tile_rows)
+        for (std::uint64_t o = 0; o < outputs; o += tile_outputs)
+          run_warp([&](thread_warp_lane& lane) {
+            const auto own = lane_outputs<Output>::of(a, o, lane.lane / 4);
+            tile_sums<tiles> sum = {};
+            for (std::uint32_t part = 0; part < 2; ++part)
+              multiply_tiles<T, Output, tiles>(lane, a, own, row, part, 2, sum);
+            put_tiles<T, Output, tiles>(lane, a, own, row, o, sum);
+          });
+    };
+    with_format(f.form, run);
+    for (std::uint32_t r = 0; r < rows; ++r)
+      for (std::uint64_t o = 0; o < outputs; ++o) {
+        double expected = 0;
+        for (std::uint64_t c = 0; c < columns; ++c)
+          expected += double{widen(in[r * columns + c])} * double{widen(elements[o * columns + c])};
+        CAPTURE(r);
+        CAPTURE(o);
+        REQUIRE(std::abs(double{out[r * outputs + o]} - expected) <=
+                2e-4 * (1 + std::abs(expected)));
+      }
   }
 }
 

@@ -2,6 +2,9 @@
 // warp become visible here, without a device.
 #pragma once
 
+#include "runtime/gpu/device/scalar.hpp"
+
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cmath>
@@ -55,6 +58,51 @@ struct thread_lane {
     return join(x, [](float a, float b) { return a > b ? a : b; });
   }
 };
+
+// A warp of 32 lanes that has the tensor cores' instruction of tile_bodies.hpp.
+struct warp_meeting {
+  std::barrier<> barrier{32};
+  std::uint32_t left[32][4] = {}, right[32][2] = {};
+};
+struct thread_warp_lane {
+  std::uint32_t lane = 0;
+  warp_meeting* meeting = nullptr;
+
+  // As PTX describes mma.m16n8k16. A lane holds row lane / 4 of `left`, and 8 rows further in the
+  // odd registers, and column lane / 4 of `right`. Registers have columns 2 * (lane % 4) and the
+  // next, then 8 further. Its sums are those rows by columns 2 * (lane % 4) and the next.
+  template <class T>
+  void multiply_add(T /*kind*/, const std::uint32_t (&left)[4], std::uint32_t first,
+                    std::uint32_t second, float (&sum)[4]) const {
+    std::copy(left, left + 4, meeting->left[lane]);
+    meeting->right[lane][0] = first, meeting->right[lane][1] = second;
+    meeting->barrier.arrive_and_wait();
+    const auto half = [](std::uint32_t word, std::uint32_t which) {
+      return gpu::widen(T{static_cast<std::uint16_t>(word >> (16 * which))});
+    };
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+      for (std::uint32_t k = 0; k < 16; ++k) {
+        const std::uint32_t quarter = k % 8 / 2;
+        sum[i] += half(meeting->left[row % 8 * 4 + quarter][row / 8 + k / 8 * 2], k % 2) *
+                  half(meeting->right[column * 4 + quarter][k / 8], k % 2);
+      }
+    }
+    meeting->barrier.arrive_and_wait();
+  }
+};
+template <class Body>
+void run_warp(const Body& body) {
+  warp_meeting meeting;
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < 32; ++i)
+    threads.emplace_back([&, i] {
+      thread_warp_lane own{i, &meeting};
+      body(own);
+    });
+  for (auto& each : threads)
+    each.join();
+}
 
 // Runs body(lane) on that many lanes at once.
 template <class Body>
