@@ -65,6 +65,8 @@ result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) 
   stream.gateway = m.gateway;
   stream.resume_key = m.resume_key;
   stream.prompt_tokens = m.prompt_tokens;
+  stream.reasoning = m.reasoning;
+  stream.begins_in_reasoning = m.begins_in_reasoning;
   stream.cached_tokens = m.cached_tokens;
   stream.prepare_micros = m.prepare_micros;
   stream.queue_micros = m.queue_micros;
@@ -140,6 +142,8 @@ chunk chunk_of(sequence_id id, const choice_stream& stream) {
   c.choice = id.choice;
   c.prompt_tokens = stream.prompt_tokens;
   c.cached_tokens = stream.cached_tokens;
+  c.reasoning = stream.reasoning;
+  c.begins_in_reasoning = stream.begins_in_reasoning;
   return c;
 }
 

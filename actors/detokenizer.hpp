@@ -29,6 +29,8 @@ struct choice_stream {
   std::uint32_t cached_tokens = 0; // of the prompt tokens
   std::uint64_t prepare_micros = 0, queue_micros = 0;
   bool wants_logprobs = false;
+  reasoning_format reasoning = reasoning_format::none; // as in chunk
+  bool begins_in_reasoning = false;
   std::vector<std::string> stop_texts;
   std::optional<text::stream_decoder> decoder; // until the end
   std::vector<sample> uncovered;               // tokens whose text is held back

@@ -1,6 +1,7 @@
 #include "actors/tokenizer.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 #include "runtime/text/template/conversation.hpp"
 #include "schema/limits.hpp"
 
@@ -31,7 +32,13 @@ error no_template(const tokenizer_config& config) {
               config.chat_template_failure);
 }
 
-result<ids> encode_chat(tokenizer_state& s, const encode_request& m) {
+// The prompt's ids, and how its answer begins.
+struct encoded_prompt {
+  ids of;
+  text::reasoning_start reasoning{};
+};
+
+result<encoded_prompt> encode_chat(tokenizer_state& s, const encode_request& m) {
   const auto& config = s.config;
   if (!config.chat_template)
     return no_template(config);
@@ -50,8 +57,12 @@ result<ids> encode_chat(tokenizer_state& s, const encode_request& m) {
   if (!rendered)
     return rendered.error();
   auto encoded = vocabulary.encode(rendered->segments, s.scratch);
-  const bool adds_special = m.options.special == special_tokens::added;
-  return encoded && adds_special ? vocabulary.with_special(*std::move(encoded)) : encoded;
+  if (encoded && m.options.special == special_tokens::added)
+    encoded = vocabulary.with_special(*std::move(encoded));
+  if (!encoded)
+    return encoded.error();
+  return encoded_prompt{*std::move(encoded),
+                        text::reasoning_start_of(config.reasoning, rendered->segments)};
 }
 
 result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
@@ -63,13 +74,27 @@ result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
   return given;
 }
 
-result<ids> encode(tokenizer_state& s, const encode_request& m) {
+result<encoded_prompt> encode(tokenizer_state& s, const encode_request& m) {
+  const auto without_reasoning = [](result<ids> encoded) -> result<encoded_prompt> {
+    return encoded ? encoded_prompt{*std::move(encoded)} : result<encoded_prompt>(encoded.error());
+  };
   if (const auto* text = std::get_if<std::string>(&m.input))
-    return s.config.tokenizer->encode_prompt(
-        *text, m.parses_special, m.options.special != special_tokens::omitted, s.scratch);
+    return without_reasoning(s.config.tokenizer->encode_prompt(
+        *text, m.parses_special, m.options.special != special_tokens::omitted, s.scratch));
   if (const auto* given = std::get_if<ids_prompt>(&m.input))
-    return check_ids(s, *given);
+    return without_reasoning(check_ids(s, *given));
   return encode_chat(s, m);
+}
+
+// Completes a constraint: the tokenizer alone knows how the answer begins.
+void settle_constraint(shared_constraint& of, bool continues, const text::reasoning_start& begins) {
+  if (!of || (!continues && begins.format == reasoning_format::none))
+    return;
+  constraint settled = *of;
+  settled.continues_prompt = continues;
+  settled.reasoning = begins.format;
+  settled.begins_in_reasoning = begins.is_inside;
+  of = std::move(settled);
 }
 
 // The answer to a chat is a text of its own. A completion continues its prompt: a space between
@@ -93,19 +118,19 @@ void settle_max_tokens(submit& m, std::size_t prompt_tokens, std::uint32_t max_m
 
 void on_submit(tokenizer_pointer self, submit& m) {
   auto& s = self->state;
-  auto encoded = encode(s, {.input = m.input,
-                            .tools = m.tools,
-                            .add_generation_prompt = m.add_generation_prompt,
-                            .parses_special = m.parses_special,
-                            .options = m.template_options});
-  if (encoded && encoded->empty())
-    encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
-  if (!encoded) {
+  auto made = encode(s, {.input = m.input,
+                         .tools = m.tools,
+                         .add_generation_prompt = m.add_generation_prompt,
+                         .parses_special = m.parses_special,
+                         .options = m.template_options});
+  if (made && made->of.empty())
+    made = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
+  if (!made) {
     self->send(s.config.scheduler, cancel{.ticket = m.ticket,
                                           .choice = std::nullopt,
                                           .why = cancel_reason::refused,
                                           .tokens_kept = 0,
-                                          .reason = encoded.error()});
+                                          .reason = made.error()});
     return;
   }
   if (m.terms.sampling.constraint && s.config.tokenizer->end_ids().empty()) {
@@ -118,22 +143,25 @@ void on_submit(tokenizer_pointer self, submit& m) {
                                            "the model has no token that ends an answer")});
     return;
   }
-  if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
-    encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
-  settle_max_tokens(m, encoded->size(), s.config.max_model_len);
-  const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m, *encoded);
-  if (continues && m.terms.sampling.constraint) {
-    constraint behind_prompt = *m.terms.sampling.constraint;
-    behind_prompt.continues_prompt = true;
-    m.terms.sampling.constraint = std::move(behind_prompt);
-  }
+  auto& encoded = made->of;
+  if (m.prompt_tokens_max > 0 && encoded.size() > m.prompt_tokens_max)
+    encoded.erase(encoded.begin(), encoded.end() - m.prompt_tokens_max);
+  settle_max_tokens(m, encoded.size(), s.config.max_model_len);
+  const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m, encoded);
+  const bool is_ids = std::holds_alternative<ids_prompt>(m.input); // settled when it was a chat
+  const auto begins =
+      is_ids ? text::reasoning_start{m.reasoning, m.begins_in_reasoning} : made->reasoning;
+  if (!is_ids || continues)
+    settle_constraint(m.terms.sampling.constraint, continues, begins);
   self->send(s.config.scheduler, admit{.request = m.request,
                                        .gateway = m.gateway,
                                        .ticket = m.ticket,
-                                       .prompt_ids = std::move(*encoded),
+                                       .prompt_ids = std::move(encoded),
                                        .terms = std::move(m.terms),
                                        .delivered = std::move(m.delivered),
-                                       .continues_prompt = continues});
+                                       .continues_prompt = continues,
+                                       .reasoning = begins.format,
+                                       .begins_in_reasoning = begins.is_inside});
 }
 
 // Whether ids and pieces fit into a message.
@@ -155,16 +183,16 @@ void on_tokenize(tokenizer_pointer self, const tokenize& m) {
                    .pieces = {},
                    .max_model_len = s.config.max_model_len,
                    .failure = std::nullopt};
-  auto encoded = encode(s, {.input = m.input,
-                            .tools = m.tools,
-                            .add_generation_prompt = m.add_generation_prompt,
-                            .parses_special = m.parses_special,
-                            .options = m.template_options});
-  auto checked = encoded ? check_answer(s, *encoded) : encoded.error();
+  auto made = encode(s, {.input = m.input,
+                         .tools = m.tools,
+                         .add_generation_prompt = m.add_generation_prompt,
+                         .parses_special = m.parses_special,
+                         .options = m.template_options});
+  auto checked = made ? check_answer(s, made->of) : made.error();
   if (checked) {
-    for (auto id : *encoded)
+    for (auto id : made->of)
       answer.pieces.emplace_back(s.config.tokenizer->piece(id));
-    answer.ids = std::move(*encoded);
+    answer.ids = std::move(made->of);
   } else {
     answer.failure = checked.error();
   }

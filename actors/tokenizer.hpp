@@ -18,8 +18,9 @@ struct tokenizer_config {
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template; // empty: chat prompts are refused
   std::uint32_t max_model_len = 0;
-  text::call_style calls{};            // of the chat template
-  std::string chat_template_failure{}; // why the model's template cannot be used
+  text::call_style calls{};                            // of the chat template
+  reasoning_format reasoning = reasoning_format::none; // of the chat template
+  std::string chat_template_failure{};                 // why the model's template cannot be used
   // Variables of templates beside bos_token and eos_token: "pad_token" and its text.
   std::vector<std::pair<std::string, std::string>> named_tokens{};
 };

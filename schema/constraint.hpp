@@ -17,13 +17,23 @@ enum class constraint_kind : std::uint8_t {
   choice = 4,      // a JSON array of strings: one of them
   grammar = 5,     // EBNF, whose first rule is `root`
   calls = 6,       // tool calls in the family's format (runtime/grammar/call_grammar.hpp)
+  free = 7,        // any text, behind reasoning of a bounded length
 };
+
+// How a model writes what it thinks before it answers; none: it does not
+// (runtime/text/stream/reasoning_style.hpp).
+enum class reasoning_format : std::uint8_t { none = 0, think = 1, seed = 2, granite = 3 };
 
 struct constraint {
   constraint_kind kind = constraint_kind::json_object;
   std::string text;
   // The answer continues the prompt's text: a space that its first token brings is part of it.
   bool continues_prompt = false;
+  // The answer may think first, in this format; only what follows is constrained. With
+  // `begins_in_reasoning` the prompt has begun it, and the answer ends it.
+  reasoning_format reasoning = reasoning_format::none;
+  bool begins_in_reasoning = false;
+  std::int32_t reasoning_tokens_max = -1; // after that many tokens it ends; -1: no limit
   friend bool operator==(const constraint&, const constraint&) = default;
 };
 

@@ -1,6 +1,7 @@
 // Membership, status, and operators' requests to the root. Part of messages.hpp.
 #pragma once
 
+#include "schema/constraint.hpp"
 #include "schema/error.hpp"
 #include "schema/ids.hpp"
 #include "schema/load_report.hpp"
@@ -91,6 +92,7 @@ struct model_card {
   baton::phase phase = phase::starting;
   std::string reason;
   baton::call_format call_format = call_format::hermes;
+  reasoning_format reasoning = reasoning_format::none;
   sampling_defaults sampling{};
   std::string
       chat_template_failure{};  // why the model's own template cannot be used, and where it fails

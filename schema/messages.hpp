@@ -150,6 +150,8 @@ struct tokens {
   std::uint64_t resume_key = 0;
   ids_prompt delivered{};        // tokens before `index`, whose text the gateway has
   bool continues_prompt = false; // as admitted
+  reasoning_format reasoning = reasoning_format::none;
+  bool begins_in_reasoning = false;
   // Last message of a choice:
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count

@@ -96,7 +96,7 @@ inline constexpr std::string_view access_log =
 inline constexpr std::string_view metrics = "/metrics is always there";
 inline constexpr std::string_view other_pages = "PAGES OF OTHER SITES ARE REFUSED";
 inline constexpr std::string_view thoughts =
-    "REASONING STAYS IN THE ANSWER'S TEXT: no parser separates them";
+    "the marks of the chat template separate reasoning (docs/apis/reasoning.md)";
 inline constexpr std::string_view no_draft =
     "draft tokens come from the text so far (ngram), not from another model";
 inline constexpr std::string_view formed = "the scheduler forms steps anew whenever one has ended";

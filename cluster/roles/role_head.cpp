@@ -10,6 +10,7 @@
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/roles.hpp"
 #include "runtime/model/open/open_model.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 #include "runtime/text/tokenizer/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
@@ -23,6 +24,7 @@ struct language {
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template;
   text::call_style calls{};
+  reasoning_format reasoning = reasoning_format::none;
   std::string chat_template_failure{};
   std::vector<std::pair<std::string, std::string>> named_tokens{};
 };
@@ -43,6 +45,7 @@ result<language> load_language(const cluster_context& context) {
   language l{.tokenizer = std::make_shared<const text::tokenizer>(std::move(*tokenizer)),
              .chat_template = std::nullopt};
   l.calls = text::call_style_of(vocabulary->chat_template);
+  l.reasoning = text::reasoning_format_of(vocabulary->chat_template);
   l.chat_template_failure = vocabulary->chat_template_failure;
   if (!vocabulary->chat_template.empty()) {
     auto parsed = text::chat_template::parse(vocabulary->chat_template);
@@ -104,6 +107,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.has_chat_template = l.chat_template.has_value();
   card.chat_template_failure = l.chat_template_failure;
   card.call_format = l.calls.format;
+  card.reasoning = l.reasoning;
   card.sampling = sampling_of(context.config.model);
   card.loads_on_demand = context.config.model.loads_on_demand;
   return card;
@@ -168,6 +172,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
                                .chat_template = loaded->chat_template,
                                .max_model_len = context.plan.max_model_len,
                                .calls = loaded->calls,
+                               .reasoning = loaded->reasoning,
                                .chat_template_failure = loaded->chat_template_failure,
                                .named_tokens = loaded->named_tokens}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);

@@ -258,6 +258,7 @@ asio::awaitable<after> create_response(http_connection& client, response_create 
         error_reply(in_client_terms(response_field_names(), ok.error())));
   }
   call.shape.calls = call.call.shape.calls;
+  call.shape.reads_reasoning = call.call.shape.reads_reasoning;
   if (call.shape.is_background) {
     const bool is_kept = can_be_taken_up(call.shape);
     request.is_resumable = is_kept;

@@ -112,7 +112,7 @@ private:
   // If calls have a mark, text precedes it. If calls start the answer, text starts differently.
   expression with_text(expression calls) {
     if (!row_.mark.empty())
-      return to_.sequence({text_without(row_.mark), to_.optional(calls)});
+      return to_.sequence({text_without(to_, row_.mark), to_.optional(calls)});
     const auto begins = row_.list_open.empty() ? '{' : row_.list_open.front();
     character_set space{{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
     character_set first = space;
@@ -124,29 +124,6 @@ private:
     return to_.either({calls, text});
   }
 
-  // Any text that does not contain `mark`. There is one rule per number of mark characters at the
-  // text's end (Knuth, Morris and Pratt, 1977; the mark's first character occurs in it once).
-  expression text_without(std::string_view mark) {
-    std::vector<rule_id> at;
-    for (std::size_t i = 0; i < mark.size(); ++i)
-      at.push_back(to_.add_rule("text"));
-    const auto first = static_cast<char32_t>(mark.front());
-    for (std::size_t i = 0; i < mark.size(); ++i) {
-      const auto next = static_cast<char32_t>(mark[i]);
-      std::vector<expression> all{to_.empty()};
-      if (i + 1 < mark.size())
-        all.push_back(to_.sequence({to_.characters({{next, next}}), to_.call(at[i + 1])}));
-      character_set others{{next, next}};
-      if (next != first) {
-        all.push_back(to_.sequence({to_.characters({{first, first}}), to_.call(at[1])}));
-        others.add(first);
-      }
-      all.push_back(to_.sequence({to_.characters(others.inverted()), to_.call(at[0])}));
-      to_.define(at[i], to_.either(std::move(all)));
-    }
-    return to_.call(at.front());
-  }
-
   grammar_builder& to_;
   const text::call_row& row_;
   const call_request& request_;
@@ -154,6 +131,29 @@ private:
 };
 
 } // namespace
+
+// One rule per number of mark characters at the text's end (Knuth, Morris and Pratt, 1977), for
+// marks whose first character occurs in them once.
+expression text_without(grammar_builder& to, std::string_view mark) {
+  std::vector<rule_id> at;
+  for (std::size_t i = 0; i < mark.size(); ++i)
+    at.push_back(to.add_rule("text"));
+  const auto first = static_cast<char32_t>(mark.front());
+  for (std::size_t i = 0; i < mark.size(); ++i) {
+    const auto next = static_cast<char32_t>(mark[i]);
+    std::vector<expression> all{to.empty()};
+    if (i + 1 < mark.size())
+      all.push_back(to.sequence({to.characters({{next, next}}), to.call(at[i + 1])}));
+    character_set others{{next, next}};
+    if (next != first) {
+      all.push_back(to.sequence({to.characters({{first, first}}), to.call(at[1])}));
+      others.add(first);
+    }
+    all.push_back(to.sequence({to.characters(others.inverted()), to.call(at[0])}));
+    to.define(at[i], to.either(std::move(all)));
+  }
+  return to.call(at.front());
+}
 
 result<expression>
 read_calls(grammar_builder& to, std::string_view source,

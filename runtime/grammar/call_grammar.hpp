@@ -18,6 +18,9 @@
 
 namespace baton::grammar {
 
+// Any text that does not contain `mark`.
+expression text_without(grammar_builder& to, std::string_view mark);
+
 // `read_other` parses the content of `otherwise`. Errors: invalid_value, unsupported_parameter (an
 // unsupported schema, with its tool's name), those of `read_other`.
 result<expression>

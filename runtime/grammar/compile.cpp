@@ -7,6 +7,7 @@
 #include "runtime/grammar/json_schema/json_grammar.hpp"
 #include "runtime/grammar/json_schema/json_schema.hpp"
 #include "runtime/grammar/json_schema/json_value.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 
 #include <algorithm>
 
@@ -47,17 +48,32 @@ result<expression> read(grammar_builder& to, const constraint& c) {
   }
   case constraint_kind::calls:
     return read_calls(to, c.text, [&to](const constraint& other) { return read(to, other); });
+  case constraint_kind::free:
+    return to.repeat(to.characters(character_set::all()), 0, std::nullopt);
   }
   return fail(errc::invalid_value, "there is no constraint of kind {}", static_cast<int>(c.kind));
+}
+
+// Reasoning with the mark that ends it, and white space, before the answer.
+expression behind_reasoning(grammar_builder& to, const constraint& c, expression answer) {
+  const auto& row = text::row_of(c.reasoning);
+  const auto space =
+      to.repeat(to.characters({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}), 0, std::nullopt);
+  const auto rest = to.sequence({text_without(to, row.close), to.text(row.close), space, answer});
+  if (c.begins_in_reasoning)
+    return rest;
+  return to.either({answer, to.sequence({space, to.text(row.open), rest})});
 }
 
 } // namespace
 
 result<std::shared_ptr<const graph>> compile(const constraint& c) {
   grammar_builder builder;
-  const auto is = read(builder, c);
+  auto is = read(builder, c);
   if (!is)
     return is.error();
+  if (c.reasoning != reasoning_format::none)
+    *is = behind_reasoning(builder, c, *is);
   const auto root = builder.add_rule("root");
   builder.define(root, *is);
   return builder.build(root);

@@ -1,6 +1,7 @@
 #include "runtime/grammar/masker.hpp"
 
 #include "runtime/grammar/compile.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 
 #include <algorithm>
 
@@ -30,6 +31,15 @@ result<void> masker::find(const shared_constraint& of, sequence_id sequence,
       return texts.error();
     maker_.emplace(*std::move(texts));
     end_ = maker_->make_end();
+  }
+  const auto forced = end_of_reasoning(*of, output);
+  if (!forced)
+    return forced.error();
+  if (*forced) {
+    mask_maker::mask only;
+    only.ids = {**forced};
+    maker_->fill(only, out);
+    return {};
   }
   auto found = grammar_of(of);
   if (!found)
@@ -61,6 +71,42 @@ result<void> masker::find(const shared_constraint& of, sequence_id sequence,
   }
   keep_bounds();
   return {};
+}
+
+const masker::reasoning_marks& masker::marks_of(reasoning_format format) {
+  if (marks_.format == format)
+    return marks_;
+  marks_ = {.format = format, .open = std::nullopt, .close = std::nullopt};
+  const auto& row = text::row_of(format);
+  const auto& all = maker_->texts().all;
+  const auto id_of = [&all](std::string_view mark) {
+    const auto at = std::find(all.begin(), all.end(), mark);
+    return at == all.end() ? std::nullopt : std::optional(static_cast<token_id>(at - all.begin()));
+  };
+  marks_.open = id_of(row.open);
+  marks_.close = id_of(row.close);
+  return marks_;
+}
+
+result<std::optional<token_id>> masker::end_of_reasoning(const constraint& of,
+                                                         std::span<const token_id> output) {
+  const auto most = static_cast<std::size_t>(std::max(of.reasoning_tokens_max, 0));
+  if (of.reasoning == reasoning_format::none || of.reasoning_tokens_max < 0 || output.size() < most)
+    return std::optional<token_id>();
+  const auto& marks = marks_of(of.reasoning);
+  if (!marks.open || !marks.close)
+    return fail_param(errc::unsupported_parameter, "thinking_token_budget",
+                      "no single token of this model ends its reasoning");
+  auto begin = output.begin();
+  if (!of.begins_in_reasoning) {
+    begin = std::find(begin, output.end(), *marks.open);
+    if (begin == output.end())
+      return std::optional<token_id>();
+    ++begin;
+  }
+  const bool is_over = std::find(begin, output.end(), *marks.close) != output.end();
+  const bool is_due = static_cast<std::size_t>(output.end() - begin) >= most;
+  return is_over || !is_due ? std::optional<token_id>() : marks.close;
 }
 
 // Moves the grammar to the front: most recently used first.

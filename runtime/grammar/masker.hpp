@@ -71,6 +71,16 @@ private:
     trail path;
   };
 
+  // The tokens that begin and end reasoning; nullopt: no single token does.
+  struct reasoning_marks {
+    reasoning_format format = reasoning_format::none;
+    std::optional<token_id> open, close;
+  };
+  const reasoning_marks& marks_of(reasoning_format format);
+  // The token that must follow, because the reasoning has all the tokens that it may have. nullopt:
+  // any that the grammar allows.
+  result<std::optional<token_id>> end_of_reasoning(const constraint& of,
+                                                   std::span<const token_id> output);
   result<grammar_state*> grammar_of(const shared_constraint& c);
   void restart(grammar_state& g);
   trail& trail_of(sequence_id sequence);
@@ -89,6 +99,7 @@ private:
   std::list<followed_sequence> followed_sequences_; // likewise
   std::unordered_map<sequence_id, std::list<followed_sequence>::iterator> trail_index_;
   std::uint64_t generations_ = 0;
+  reasoning_marks marks_; // of the format that was looked for last
 };
 
 } // namespace baton::grammar

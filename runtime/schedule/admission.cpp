@@ -53,6 +53,8 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   t.is_admitted = true;
   t.admitted_at = now;
   t.continues_prompt = request.continues_prompt;
+  t.reasoning = request.reasoning;
+  t.begins_in_reasoning = request.begins_in_reasoning;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
   request_terms terms = request.terms;
   if (terms.max_tokens_given)

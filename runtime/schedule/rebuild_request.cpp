@@ -29,6 +29,8 @@ std::optional<scheduler::recovered> scheduler::rebuild_request(const baton::resu
   s.gateway = to.gateway;
   s.ticket = to.ticket;
   s.begins_text = !t.continues_prompt;
+  s.reasoning = t.reasoning;
+  s.begins_in_reasoning = t.begins_in_reasoning;
   s.delivered.assign(t.choices, {{}, /*is_over=*/true});
   bool is_any_open = false;
   sequences_.for_choices(t.priority, to.ticket, [&](const sequence& of) {

@@ -123,6 +123,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_phase(static_cast<wire::Phase>(m.phase));
   table.add_reason(reason);
   table.add_call_format(static_cast<std::uint8_t>(m.call_format));
+  table.add_reasoning(static_cast<std::uint8_t>(m.reasoning));
   table.add_sampling(sampling);
   table.add_chat_template_failure(chat_template_failure);
   table.add_loads_on_demand(m.loads_on_demand);
@@ -142,6 +143,8 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
   in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
             "model_card.call_format");
+  in.one_of(from.reasoning(), to.reasoning, reasoning_format::none, reasoning_format::granite,
+            "model_card.reasoning");
   get(in, from.sampling(), to.sampling);
   in.text(from.chat_template_failure(), to.chat_template_failure, limits::reason_bytes_max,
           "model_card.chat_template_failure");

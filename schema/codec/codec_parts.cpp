@@ -122,7 +122,8 @@ void get(reader& in, const wire::Error& from, error& to) {
 offset<wire::Constraint> put(writer& out, const constraint& m) {
   auto text = out.text(m.text, limits::constraint_bytes_max);
   return wire::CreateConstraint(out.buffer, static_cast<std::uint8_t>(m.kind), text,
-                                m.continues_prompt);
+                                m.continues_prompt, static_cast<std::uint8_t>(m.reasoning),
+                                m.begins_in_reasoning, m.reasoning_tokens_max);
 }
 
 offset<wire::Constraint> put(writer& out, const shared_constraint& m) {
@@ -131,10 +132,14 @@ offset<wire::Constraint> put(writer& out, const shared_constraint& m) {
 
 void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   constraint c;
-  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::calls,
+  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::free,
             "constraint.kind");
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();
+  in.one_of(from.reasoning(), c.reasoning, reasoning_format::none, reasoning_format::granite,
+            "constraint.reasoning");
+  c.begins_in_reasoning = from.begins_in_reasoning();
+  c.reasoning_tokens_max = std::max(from.reasoning_tokens_max(), -1);
   to = shared_constraint(std::move(c));
 }
 

@@ -86,6 +86,10 @@ public:
         add_line(message.content, block_text(block));
       } else if (type == "tool_use") {
         add_calls(message.tool_calls, call_of(block, source.at(index), index));
+      } else if (type == "thinking") {
+        add_line(message.reasoning, thought_of(block));
+      } else if (type == "redacted_thinking") { // only Anthropic can read it
+        block.text("data", {}, limits::prompt_bytes_max);
       } else {
         refuse_block(block, type);
       }
@@ -100,6 +104,7 @@ public:
       return;
     }
     add_line(out.back().content, next.content);
+    add_line(out.back().reasoning, next.reasoning);
     if (!next.tool_calls.empty()) {
       add_calls(out.back().tool_calls, next.tool_calls);
     }
@@ -146,6 +151,12 @@ private:
       block.refuse_type("text", "a string", *text);
     }
     return text && text->is_string() ? text->get<std::string>() : std::string();
+  }
+
+  static std::string thought_of(field_reader& block) {
+    block.require("thinking");
+    block.text("signature", {}, limits::prompt_bytes_max);
+    return block.text("thinking", {}, limits::prompt_bytes_max);
   }
 
   static std::string id_of(field_reader& block, std::string_view name) {

@@ -7,6 +7,7 @@
 #include "gateway/request/model_defaults.hpp"
 #include "gateway/request/translated_fields.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace baton::gateway {
@@ -85,7 +86,7 @@ public:
     out.request.template_options.continues_final = input.continues_final;
     out.add_generation_prompt = !input.continues_final;
     read_asked_tools(out);
-    read_thinking();
+    read_thinking(out);
     fields_.object("cache_control", [](field_reader& control) { // prefixes are always cached
       control.text("type", {}, type_bytes_max);
       control.text("ttl", {}, type_bytes_max);
@@ -124,17 +125,23 @@ private:
                           unspecified_among(fields_, named);
   }
 
-  void read_thinking() {
-    fields_.object("thinking", [](field_reader& thinking) {
+  // As at Anthropic, a model only thinks if it is asked to.
+  void read_thinking(openai_generate& out) {
+    auto& asked = out.reasoning;
+    asked.is_on = false;
+    fields_.object("thinking", [&](field_reader& thinking) {
       thinking.require("type");
       const auto type = thinking.text("type", {}, type_bytes_max);
-      thinking.find("budget_tokens");
-      thinking.find("display");
-      if (!thinking.has_failed() && type != "disabled") {
-        thinking.refuse(errc::unsupported_parameter, "type",
-                        fmt::format("'thinking' of the type '{}' is not supported by this server: "
-                                    "reasoning is not separated from the text",
-                                    type));
+      asked.is_on = type != "disabled";
+      asked.param = "thinking";
+      out.shape.includes_reasoning = thinking.text("display", {}, type_bytes_max) != "omitted";
+      constexpr auto most = std::numeric_limits<std::int32_t>::max();
+      const auto tokens = static_cast<std::int32_t>(thinking.integer("budget_tokens", -1, 1, most));
+      if (type == "enabled") {
+        asked.tokens_max = tokens;
+      } else if (type != "disabled" && type != "adaptive" && !thinking.has_failed()) {
+        thinking.refuse(errc::invalid_value, "type",
+                        "'thinking.type' must be 'enabled', 'adaptive' or 'disabled'");
       }
     });
   }

@@ -63,6 +63,11 @@ ordered tool_use_block(const reply_shape& shape, const reply_identity& who,
           {"input", std::move(input)}};
 }
 
+// The signature of Anthropic's servers is theirs: clients return it, and nothing checks it here.
+ordered thinking_block(std::string_view text) {
+  return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
+}
+
 ordered text_block(std::string_view text) {
   return {{"type", "text"}, {"text", text}};
 }
@@ -70,14 +75,22 @@ ordered text_block(std::string_view text) {
 } // namespace
 
 void anthropic_unary::add(chunk c) {
-  text_ += c.text;
+  call_delta more;
+  parser_.add(c, c.text, more);
+  if (c.finish != finish::none) {
+    parser_.finish(more);
+  }
+  append(read_, more);
   c.text.clear();
   last_ = std::move(c);
 }
 
 http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& /*when*/) const {
-  const auto read = shape_.calls ? read_calls(text_, shape_.calls) : call_delta{text_, {}};
+  const auto& read = read_;
   auto content = ordered::array();
+  if (!read.reasoning.empty() && shape_.includes_reasoning) {
+    content.push_back(thinking_block(read.reasoning));
+  }
   if (!read.text.empty()) {
     content.push_back(text_block(read.text));
   }
@@ -96,11 +109,8 @@ http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& 
 
 anthropic_stream::anthropic_stream(const reply_shape& shape, reply_identity who,
                                    const std::optional<stream_position>& from)
-    : shape_(shape), who_(std::move(who)), position_(who_, from), has_begun_(position_.had_any()) {
-  if (shape_.calls) {
-    calls_.emplace(shape_.calls);
-  }
-}
+    : shape_(shape), who_(std::move(who)), position_(who_, from),
+      parser_(shape.calls, shape.reads_reasoning), has_begun_(position_.had_any()) {}
 
 void anthropic_stream::emit(std::string_view type, ordered body) {
   last_at_ = events_.size();
@@ -141,23 +151,31 @@ void anthropic_stream::open_block(block_kind kind, ordered block) {
 }
 
 void anthropic_stream::close_block() {
-  if (std::exchange(open_, block_kind::none) != block_kind::none) {
+  const auto open = std::exchange(open_, block_kind::none);
+  if (open == block_kind::thinking) {
+    emit("content_block_delta",
+         {{"index", block_}, {"delta", {{"type", "signature_delta"}, {"signature", ""}}}});
+  }
+  if (open != block_kind::none) {
     emit("content_block_stop", {{"index", block_}});
     ++block_;
   }
 }
 
-void anthropic_stream::take(std::string_view text) {
+void anthropic_stream::take(const chunk& c, std::string_view text) {
   call_delta what;
-  if (calls_) {
-    calls_->add(text, what);
-  } else {
-    what.text = text;
-  }
+  parser_.add(c, text, what);
   take(what);
 }
 
 void anthropic_stream::take(const call_delta& what) {
+  if (!what.reasoning.empty() && shape_.includes_reasoning) {
+    if (open_ != block_kind::thinking) {
+      close_block();
+      open_block(block_kind::thinking, thinking_block(""));
+    }
+    emit_delta(R"("type":"thinking_delta","thinking":)", what.reasoning);
+  }
   if (!what.text.empty()) {
     if (open_ != block_kind::text) {
       close_block();
@@ -178,11 +196,9 @@ void anthropic_stream::take(const call_delta& what) {
 }
 
 void anthropic_stream::end(const chunk& c) {
-  if (calls_) {
-    call_delta rest; // the pending text
-    calls_->finish(rest);
-    take(rest);
-  }
+  call_delta rest; // the pending text
+  parser_.finish(rest);
+  take(rest);
   close_block();
   emit("message_delta", {{"delta", stop_fields(c, has_calls_)}, {"usage", anthropic_usage(c)}});
   if (position_.had_end()) {
@@ -212,12 +228,12 @@ void anthropic_stream::add(const chunk& c, std::string& out) {
   const auto text = std::string_view(c.text);
   const auto had = position_.advance(c);
   if (had > 0) {
-    take(text.substr(0, had));
+    take(c, text.substr(0, had));
     events_.clear();
   }
   begin(c);
   if (had < text.size()) {
-    take(text.substr(had));
+    take(c, text.substr(had));
   }
   if (c.finish != finish::none) {
     end(c);

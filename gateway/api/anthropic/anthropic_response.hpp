@@ -1,13 +1,14 @@
 // Writes a message of Anthropic's API, whole or as a stream of events. Pure.
 //
 //   message_start  ping
-//   { content_block_start  content_block_delta ...  content_block_stop }   a text or a call, each
+//   { content_block_start  content_block_delta ...  content_block_stop }   what the model thinks,
+//                                                                          a text or a call, each
 //   message_delta  message_stop          or, at any place: error
 //
 // Source: https://platform.claude.com/docs/en/build-with-claude/streaming
 #pragma once
 
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/answer_parser.hpp"
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/request/answer_position.hpp"
 
@@ -25,14 +26,16 @@ inline constexpr std::string_view anthropic_ping = "event: ping\ndata: {\"type\"
 
 class anthropic_unary final : public unary_writer {
 public:
-  explicit anthropic_unary(const reply_shape& shape) : shape_(shape) {}
+  explicit anthropic_unary(const reply_shape& shape)
+      : shape_(shape), parser_(shape.calls, shape.reads_reasoning) {}
   void add(chunk c) override;
   bool is_complete() const noexcept override { return last_.finish != finish::none; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
 
 private:
   reply_shape shape_;
-  std::string text_;
+  answer_parser parser_;
+  call_delta read_;
   chunk last_;
 };
 
@@ -50,14 +53,14 @@ public:
   bool has_ended() const noexcept override { return has_ended_; }
 
 private:
-  enum class block_kind : std::uint8_t { none, text, call };
+  enum class block_kind : std::uint8_t { none, thinking, text, call };
 
   void emit(std::string_view type, nlohmann::ordered_json body);
   void emit_delta(std::string_view lead, std::string_view text);
   void begin(const chunk& c);
   void open_block(block_kind kind, nlohmann::ordered_json block);
   void close_block();
-  void take(std::string_view text);
+  void take(const chunk& c, std::string_view text);
   void take(const call_delta& what);
   void end(const chunk& c);
   void flush(std::string& out);
@@ -65,7 +68,7 @@ private:
   reply_shape shape_;
   reply_identity who_;
   answer_position position_;
-  std::optional<call_parser> calls_;
+  answer_parser parser_;
   std::string events_;      // of this chunk
   std::size_t last_at_ = 0; // in events_: the last event
   block_kind open_ = block_kind::none;

@@ -48,7 +48,7 @@ api_call create_message(const http_call& call, gateway_state& facts) {
   auto parsed = parse_anthropic(call.body, facts.config().request);
   if (parsed) {
     auto ok = resume_answer(call, *parsed);
-    ok = ok ? settle_tools(*parsed, facts) : ok;
+    ok = ok ? settle_answer(*parsed, facts) : ok;
     if (!ok) {
       return anthropic_failure(ok.error());
     }

@@ -37,8 +37,10 @@ public:
                       "a role must be one of 'system', 'user', 'assistant', 'tool'");
     }
     out.content = message_.text("content", {}, limits::prompt_bytes_max);
-    // Reasoning of earlier turns is not part of the answer.
-    message_.text("thinking", {}, limits::prompt_bytes_max);
+    auto thinking = message_.text("thinking", {}, limits::prompt_bytes_max);
+    if (out.role == "assistant") {
+      out.reasoning = std::move(thinking);
+    }
     refuse_images(message_);
     const auto* list = message_.find("tool_calls");
     if (list && !(list->is_array() && list->empty())) {

@@ -30,7 +30,7 @@ ordered known_fields(const request_limits& l) {
           {"format", any_schema({{{"enum", {"", "json"}}}, object})},
           {"options", ollama_options_schema(l)},
           {"stream", type_schema("boolean")},
-          {"think", {{"const", false}}},
+          {"think", any_schema({type_schema("boolean"), text})},
           {"truncate", type_schema("boolean")},
           {"keep_alive", any_schema({type_schema("number"), text})},
           {"logprobs", type_schema("boolean")},

@@ -6,6 +6,7 @@
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/request/translated_fields.hpp"
 #include "schema/limits.hpp"
 
@@ -79,7 +80,7 @@ public:
     const bool cuts_prompt = fields_.boolean("truncate", false);
     read_ollama_options(fields_, cuts_prompt, limits_, asked.request);
     read_format(asked.request);
-    read_think(asked.request);
+    read_think(asked);
     read_ollama_logprobs(asked);
     out.unloads = read_keep_alive(fields_) && out.only_loads;
     asked.shape.is_stream = fields_.boolean("stream", true);
@@ -151,21 +152,21 @@ private:
     }
   }
 
-  // `false` also turns off the reasoning of models whose template can.
-  void read_think(generate& request) {
+  void read_think(openai_generate& out) {
     const auto* value = fields_.find("think");
     if (!value) {
       return;
     }
-    if (value->is_boolean() && !value->get<bool>()) {
-      if (!std::holds_alternative<chat_prompt>(request.input)) {
-        return; // `raw`
+    if (!std::holds_alternative<chat_prompt>(out.request.input)) { // `raw`
+      if (!value->is_boolean() || value->get<bool>()) {
+        fields_.refuse(errc::unsupported_parameter, "think",
+                       "'think' must be false with 'raw': the prompt has no template");
       }
-      request.template_options.kwargs = R"({"enable_thinking":false})";
-    } else if (value->is_boolean() || value->is_string()) {
-      fields_.refuse(errc::unsupported_parameter, "think",
-                     "'think' must be false: this server does not separate reasoning from the "
-                     "text");
+    } else if (value->is_boolean()) {
+      out.reasoning.is_on = value->get<bool>();
+      out.reasoning.param = "think";
+    } else if (value->is_string()) {
+      ask_effort(fields_, "think", fields_.text("think", {}, format_name_bytes_max), out.reasoning);
     } else {
       fields_.refuse_type("think", "true, false or a level", *value);
     }

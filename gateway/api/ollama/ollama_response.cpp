@@ -58,11 +58,16 @@ ordered logprobs_content(const std::vector<token_detail>& details) {
   return logprobs_of(openai_api::chat, details, 0)["content"];
 }
 
-void set_text(ordered& to, ollama_route route, std::string_view text) {
-  if (route == ollama_route::chat) {
+void set_text(ordered& to, ollama_route route, std::string_view text,
+              std::string_view thinking = {}) {
+  const bool is_chat = route == ollama_route::chat;
+  if (is_chat) {
     to["message"] = {{"role", "assistant"}, {"content", text}};
   } else {
     to["response"] = text;
+  }
+  if (!thinking.empty()) {
+    (is_chat ? to["message"] : to)["thinking"] = thinking;
   }
 }
 
@@ -91,7 +96,12 @@ void ollama_unary::add(chunk c) {
   if (!first_ && is_of_answer(c)) {
     first_ = shape_.clock.now();
   }
-  text_ += c.text;
+  call_delta more;
+  parser_.add(c, c.text, more);
+  if (c.finish != finish::none) {
+    parser_.finish(more);
+  }
+  append(read_, more);
   std::move(c.details.begin(), c.details.end(), std::back_inserter(details_));
   c.text.clear();
   c.details.clear();
@@ -100,10 +110,10 @@ void ollama_unary::add(chunk c) {
 
 http_reply ollama_unary::reply(const reply_identity& who, const reply_times& when) const {
   const auto& calls = shape_.is.calls;
-  const auto read = calls ? read_calls(text_, calls) : call_delta{text_, {}};
   auto body = line_head(shape_);
-  set_text(body, shape_.route, read.text);
-  for (const auto& call : read.calls) {
+  set_text(body, shape_.route, read_.text,
+           shape_.is.includes_reasoning ? std::string_view(read_.reasoning) : "");
+  for (const auto& call : read_.calls) {
     body["message"]["tool_calls"].push_back(call_json({calls->format, who.ticket, 0}, call));
   }
   if (shape_.is.has_logprobs) {
@@ -116,11 +126,8 @@ http_reply ollama_unary::reply(const reply_identity& who, const reply_times& whe
 
 ollama_stream::ollama_stream(ollama_shape shape, reply_identity who,
                              const std::optional<stream_position>& from)
-    : shape_(std::move(shape)), who_(std::move(who)), position_(who_, from) {
-  if (shape_.is.calls) {
-    calls_.emplace(shape_.is.calls);
-  }
-}
+    : shape_(std::move(shape)), who_(std::move(who)), position_(who_, from),
+      parser_(shape_.is.calls, shape_.is.reads_reasoning) {}
 
 // The end of the line before; the last one's is written by flush.
 void ollama_stream::begin_line() {
@@ -130,7 +137,7 @@ void ollama_stream::begin_line() {
 }
 
 // The most frequent line, written by hand.
-void ollama_stream::add_text_line(std::string_view text) {
+void ollama_stream::add_text_line(std::string_view text, bool is_thinking) {
   begin_line();
   lines_ += R"({"model":)";
   append_json_string(lines_, shape_.is.model);
@@ -138,6 +145,9 @@ void ollama_stream::add_text_line(std::string_view text) {
                  rfc3339(shape_.clock.date()));
   const bool is_chat = shape_.route == ollama_route::chat;
   lines_ += is_chat ? R"("message":{"role":"assistant","content":)" : R"("response":)";
+  if (is_thinking) {
+    lines_ += R"("","thinking":)";
+  }
   append_json_string(lines_, text);
   lines_ += is_chat ? R"(},"done":false)" : R"(,"done":false)";
   end_line();
@@ -168,16 +178,16 @@ void ollama_stream::give_call() {
             {"done", false}});
 }
 
-void ollama_stream::take(std::string_view text) {
-  if (!calls_) {
-    return add_text_line(text);
-  }
+void ollama_stream::take(const chunk& c, std::string_view text) {
   call_delta what;
-  calls_->add(text, what);
+  parser_.add(c, text, what);
   take(what);
 }
 
 void ollama_stream::take(const call_delta& what) {
+  if (!what.reasoning.empty() && shape_.is.includes_reasoning) {
+    add_text_line(what.reasoning, /*is_thinking=*/true);
+  }
   if (!what.text.empty()) {
     give_call();
     add_text_line(what.text);
@@ -193,12 +203,10 @@ void ollama_stream::take(const call_delta& what) {
 }
 
 void ollama_stream::end(const chunk& c) {
-  if (calls_) {
-    call_delta rest; // the pending text
-    calls_->finish(rest);
-    take(rest);
-    give_call();
-  }
+  call_delta rest; // the pending text
+  parser_.finish(rest);
+  take(rest);
+  give_call();
   if (position_.had_end()) {
     lines_.clear();
   }
@@ -232,7 +240,7 @@ void ollama_stream::add(const chunk& c, std::string& out) {
   const auto text = std::string_view(c.text);
   const auto had = position_.advance(c);
   if (had > 0) {
-    take(text.substr(0, had));
+    take(c, text.substr(0, had));
     lines_.clear();
   }
   const bool is_new = had < text.size() || (text.empty() && !position_.is_behind());
@@ -242,7 +250,7 @@ void ollama_stream::add(const chunk& c, std::string& out) {
     }
   }
   if (had < text.size()) {
-    take(text.substr(had));
+    take(c, text.substr(had));
   }
   if (c.finish != finish::none) {
     end(c);

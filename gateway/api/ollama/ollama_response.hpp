@@ -12,7 +12,7 @@
 #pragma once
 
 #include "gateway/api/ollama/ollama_request.hpp"
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/answer_parser.hpp"
 #include "gateway/request/answer_position.hpp"
 
 #include <nlohmann/json.hpp>
@@ -45,14 +45,16 @@ http_reply ollama_load_reply(const ollama_shape& shape, bool is_unload);
 
 class ollama_unary final : public unary_writer {
 public:
-  explicit ollama_unary(ollama_shape shape) : shape_(std::move(shape)) {}
+  explicit ollama_unary(ollama_shape shape)
+      : shape_(std::move(shape)), parser_(shape_.is.calls, shape_.is.reads_reasoning) {}
   void add(chunk c) override;
   bool is_complete() const noexcept override { return last_.finish != finish::none; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
 
 private:
   ollama_shape shape_;
-  std::string text_;
+  answer_parser parser_;
+  call_delta read_;
   std::vector<token_detail> details_;
   std::optional<reply_times::clock::time_point> first_; // token
   chunk last_;
@@ -72,12 +74,12 @@ public:
   bool has_ended() const noexcept override { return has_ended_; }
 
 private:
-  void take(std::string_view text);
+  void take(const chunk& c, std::string_view text);
   void take(const call_delta& what);
   void give_call();
   void begin_line();
   void end_line();
-  void add_text_line(std::string_view text);
+  void add_text_line(std::string_view text, bool is_thinking = false);
   void add_line(const nlohmann::ordered_json& members);
   void end(const chunk& c);
   void flush(std::string& out);
@@ -85,7 +87,7 @@ private:
   ollama_shape shape_;
   reply_identity who_;
   answer_position position_;
-  std::optional<call_parser> calls_;
+  answer_parser parser_;
   std::optional<call_delta::part> call_; // not complete yet
   std::string lines_;                    // of this chunk, each without its end
   nlohmann::ordered_json logprobs_ = nlohmann::ordered_json::array(); // for the next line

@@ -63,7 +63,7 @@ result<void> settle_model(ollama_call& call, const gateway_state& facts) {
   request.model = *name;
   const auto card = find_model(*facts.look(), facts.config().model_aliases, *name);
   if (!card) { // the queue may be open: admission decides
-    return call.only_loads ? result<void>(card.error()) : settle_tools(call.asked, facts);
+    return call.only_loads ? result<void>(card.error()) : settle_answer(call.asked, facts);
   }
   if (request.prompt_tokens_max >= card->max_model_len && card->max_model_len > 0) {
     request.prompt_tokens_max = prompt_tokens_of_context; // `num_ctx` is not less
@@ -72,7 +72,7 @@ result<void> settle_model(ollama_call& call, const gateway_state& facts) {
     request.input = *call.bare_prompt;
     request.template_options.kwargs.clear();
   }
-  return settle_tools(call.asked, facts);
+  return settle_answer(call.asked, facts);
 }
 
 generation_call answer_ollama(ollama_call call) {

@@ -42,9 +42,10 @@ struct call_delta {
     std::string name;        // only in its first part
     std::string arguments;   // the next piece of the JSON
   };
-  std::string text;
-  std::vector<part> calls; // at most one part of each call
-  bool is_empty() const noexcept { return text.empty() && calls.empty(); }
+  std::string reasoning{}; // before all text and calls (answer_parser.hpp)
+  std::string text{};
+  std::vector<part> calls{}; // at most one part of each call
+  bool is_empty() const noexcept { return reasoning.empty() && text.empty() && calls.empty(); }
 };
 
 // Finds the end of a JSON value by its brackets and strings only.

@@ -2,6 +2,7 @@
 
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_prompts.hpp"
+#include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/api/openai/openai_template.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/openai/openai_unsupported.hpp"
@@ -83,6 +84,17 @@ void read_message_type(field_reader& message) {
   }
 }
 
+// The reasoning of an assistant, under the names of DeepSeek and of vLLM.
+std::string reasoning_of_message(field_reader& message) {
+  for (const auto* name : {"reasoning_content", "reasoning"}) {
+    const auto* value = message.find(name);
+    if (value && value->is_string()) {
+      return value->get<std::string>();
+    }
+  }
+  return {};
+}
+
 result<chat_message> read_message(const json& value, const std::string& path,
                                   const request_limits& limits) {
   field_reader message(value, path);
@@ -91,6 +103,9 @@ result<chat_message> read_message(const json& value, const std::string& path,
   out.name = message.text("name", {}, participant_bytes_max);
   read_message_type(message);
   read_calls_of(message, path, limits, out);
+  if (out.role == "assistant") {
+    out.reasoning = reasoning_of_message(message);
+  }
   const auto* content =
       out.tool_calls.empty() ? message.require("content") : message.find("content");
   if (content) {
@@ -434,6 +449,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     auto of_template = read_template_fields(fields, source);
     request.template_options = std::move(of_template.options);
     out.add_generation_prompt = of_template.add_generation_prompt;
+    read_reasoning(fields, out);
     if ((out.tools = read_tools(fields, source, limits))) {
       request.tools = out.tools->text;
     }

@@ -39,6 +39,10 @@ struct reply_shape {
   // with the answer (chunk::prompt_details).
   std::vector<std::string> echo{};
   std::shared_ptr<const call_reading> calls{}; // set if tools may be called
+  bool reads_reasoning = false;                // a chat with a model that may think first
+  bool includes_reasoning = true;              // else it is read and left out
+  // Whether the answer is read out of all of its text (answer_parser.hpp).
+  bool is_parsed() const noexcept { return calls || reads_reasoning; }
 };
 
 enum class tool_choice : std::uint8_t { none, automatic, required, named };
@@ -58,12 +62,21 @@ struct asked_tools {
   bool is_parallel = true; // several calls in one answer
 };
 
+// A chat's wishes about the model's reasoning (openai_reasoning.hpp).
+struct asked_reasoning {
+  std::optional<bool> is_on{};  // nullopt: the template's default
+  std::string effort{};         // empty: not given
+  std::int32_t tokens_max = -1; // -1: no limit
+  std::string param{};          // the field that asked
+};
+
 struct openai_generate {
   generate request;
   std::vector<generate> further{}; // for the prompts after the first
   bool add_generation_prompt = true;
   reply_shape shape;
   std::optional<asked_tools> tools{};    // applied by settle_calls (openai_tools.hpp)
+  asked_reasoning reasoning{};           // applied by settle_reasoning (openai_reasoning.hpp)
   std::optional<stream_position> resume; // resume there; the request is the original one
   field_names client_names{};            // names of the fields in the client's request
 };

@@ -18,11 +18,21 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-ordered openai_usage(const token_usage& u) {
-  return {{"prompt_tokens", u.prompt_tokens},
-          {"completion_tokens", u.output_tokens},
-          {"total_tokens", u.prompt_tokens + u.output_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
+ordered openai_usage(const token_usage& u, const reply_shape& shape) {
+  ordered out{{"prompt_tokens", u.prompt_tokens},
+              {"completion_tokens", u.output_tokens},
+              {"total_tokens", u.prompt_tokens + u.output_tokens},
+              {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
+  if (shape.reads_reasoning) {
+    out["completion_tokens_details"] = {{"reasoning_tokens", u.reasoning_tokens}};
+  }
+  return out;
+}
+
+// Under the names of DeepSeek, which most clients read, and of vLLM.
+void put_reasoning(ordered& to, const std::string& reasoning) {
+  to["reasoning_content"] = reasoning;
+  to["reasoning"] = reasoning;
 }
 
 // `choices`: for each prompt.
@@ -43,13 +53,17 @@ token_usage sum_of(const std::vector<token_usage>& prompts) {
   return sum;
 }
 
-// The answer as a message: its text and its tool calls.
-ordered message_json(const std::string& text, const std::vector<call_delta::part>& calls,
-                     const call_owner& owner) {
-  ordered out{{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
-  if (!calls.empty()) {
-    out["content"] = text.empty() ? ordered(nullptr) : ordered(text);
-    out["tool_calls"] = calls_json(owner, calls);
+// The answer as a message: what the model thought, its text and its tool calls.
+ordered message_json(const call_delta& answer, const call_owner& owner, bool includes_reasoning) {
+  ordered out{{"role", "assistant"}, {"content", answer.text}, {"refusal", nullptr}};
+  if (!answer.reasoning.empty() && includes_reasoning) {
+    put_reasoning(out, answer.reasoning);
+  }
+  if (answer.text.empty() && !(answer.calls.empty() && answer.reasoning.empty())) {
+    out["content"] = nullptr;
+  }
+  if (!answer.calls.empty()) {
+    out["tool_calls"] = calls_json(owner, answer.calls);
   }
   return out;
 }
@@ -138,7 +152,19 @@ void openai_unary::add(chunk c) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
   auto& choice = choices_[c.choice];
   add_prompt(choice.prompt, c);
-  choice.text += c.text;
+  if (shape_.is_parsed()) {
+    if (!choice.parser) {
+      choice.parser.emplace(shape_.calls, shape_.reads_reasoning);
+    }
+    call_delta more;
+    choice.parser->add(c, c.text, more);
+    if (c.finish != finish::none) {
+      choice.parser->finish(more);
+    }
+    append(choice.read, more);
+  } else {
+    choice.text += c.text;
+  }
   choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
                         std::make_move_iterator(c.details.end()));
   choice.output_tokens = c.output_tokens;
@@ -161,19 +187,17 @@ std::string openai_unary::body(const reply_identity& who) const {
   auto usage = sum_of(prompts_);
   for (const auto& c : choices_) { // all drawn ones, including those not returned
     usage.output_tokens += c.output_tokens;
+    usage.reasoning_tokens += c.parser ? c.parser->reasoning_tokens() : 0;
   }
   for (const auto position : given()) {
     const auto& c = choices_[position];
     const auto index = static_cast<std::uint32_t>(choices.size());
     ordered one{{"index", index}};
-    call_delta read{c.text, {}};
-    call_owner owner{call_format::hermes, who.ticket, index};
-    if (shape_.calls) {
-      owner.format = shape_.calls->format;
-      read = read_calls(c.text, shape_.calls);
-    }
+    const auto read = c.parser ? c.read : call_delta{.text = c.text};
+    const call_owner owner{shape_.calls ? shape_.calls->format : call_format::hermes, who.ticket,
+                           index};
     if (is_chat) {
-      one["message"] = message_json(read.text, read.calls, owner);
+      one["message"] = message_json(read, owner, shape_.includes_reasoning);
     } else {
       one["text"] = shape_.echo.empty()
                         ? c.text
@@ -190,7 +214,7 @@ std::string openai_unary::body(const reply_identity& who) const {
                     {"model", shape_.model},
                     {"system_fingerprint", who.fingerprint},
                     {"choices", std::move(choices)},
-                    {"usage", openai_usage(usage)}});
+                    {"usage", openai_usage(usage, shape_)}});
 }
 
 openai_stream::openai_stream(const reply_shape& shape, reply_identity who,
@@ -203,7 +227,7 @@ openai_stream::openai_stream(const reply_shape& shape, reply_identity who,
   position_.ticket = who_.ticket;
   position_.resume_key = who_.resume_key;
   position_.from.resize(choices_.size());
-  position_.text_bytes.resize(shape.calls ? choices_.size() : 0);
+  position_.text_bytes.resize(shape.is_parsed() ? choices_.size() : 0);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     auto& choice = choices_[i];
     choice.has_role = position_.from[i].index > 0 || position_.from[i].has_finish;
@@ -211,8 +235,8 @@ openai_stream::openai_stream(const reply_shape& shape, reply_identity who,
     if (shape.has_logprobs && !shape.echo.empty()) {
       choice.echo_characters = text::utf8_characters(shape.echo[i / shape.choices]);
     }
-    if (shape.calls) {
-      choice.calls.emplace(shape.calls);
+    if (shape.is_parsed()) {
+      choice.parser.emplace(shape.calls, shape.reads_reasoning);
       choice.bytes_had = position_.text_bytes[i];
       choice.index_had = position_.from[i].index;
     }
@@ -266,7 +290,12 @@ void openai_stream::end_event(const chunk& c, std::uint32_t output_tokens, std::
   }
   const auto& of_prompt = prompts_[c.choice / shape_.choices];
   out += "],\"usage\":";
-  out += json_text(openai_usage({of_prompt.prompt_tokens, of_prompt.cached_tokens, output_tokens}));
+  const auto& parser = choices_[c.choice].parser;
+  out += json_text(openai_usage({.prompt_tokens = of_prompt.prompt_tokens,
+                                 .cached_tokens = of_prompt.cached_tokens,
+                                 .output_tokens = output_tokens,
+                                 .reasoning_tokens = parser ? parser->reasoning_tokens() : 0},
+                                shape_));
   out += "}\n\n";
 }
 
@@ -299,6 +328,9 @@ void openai_stream::add_text(const chunk& c, std::string& out) {
 
 std::string openai_stream::delta_of(std::uint32_t choice, const call_delta& what) const {
   auto delta = ordered::object();
+  if (!what.reasoning.empty() && shape_.includes_reasoning) {
+    put_reasoning(delta, what.reasoning);
+  }
   if (!what.text.empty()) {
     delta["content"] = what.text;
   }
@@ -309,13 +341,18 @@ std::string openai_stream::delta_of(std::uint32_t choice, const call_delta& what
 }
 
 // Text that the client has already is parsed for the state, but not written again.
-void openai_stream::add_calls(const chunk& c, std::string& out) {
+void openai_stream::add_parsed(const chunk& c, std::string& out) {
   auto& choice = choices_[c.choice];
   const auto had = std::min<std::uint64_t>(choice.bytes_had, c.text.size());
   choice.bytes_had -= had;
   call_delta before, now;
-  choice.calls->add(std::string_view(c.text).substr(0, had), before);
-  choice.calls->add(std::string_view(c.text).substr(had), now);
+  if (had > 0) {
+    choice.parser->add(c, std::string_view(c.text).substr(0, had), before);
+  }
+  choice.parser->add(c, std::string_view(c.text).substr(had), now);
+  if (!shape_.includes_reasoning) {
+    now.reasoning.clear();
+  }
   position_.text_bytes[c.choice] += c.text.size() - had;
   const std::size_t fresh = c.index - std::min(c.index, choice.index_had);
   const auto details_had = c.details.size() - std::min(c.details.size(), fresh);
@@ -344,11 +381,11 @@ void openai_stream::add_finish(const chunk& c, std::string& out) {
     logprobs = logprobs_behind_echo(echo);
   }
   bool has_calls = false;
-  if (auto& calls = choices_[c.choice].calls) {
+  if (auto& parser = choices_[c.choice].parser) {
     call_delta rest; // the pending text
-    calls->finish(rest);
+    parser->finish(rest);
     delta = R"("delta":)" + delta_of(c.choice, rest);
-    has_calls = calls->calls() > 0;
+    has_calls = parser->calls() > 0;
   }
   begin_event(out);
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":{},"finish_reason":"{}"}})",
@@ -360,10 +397,11 @@ void openai_stream::add_usage(std::string& out) {
   auto usage = sum_of(prompts_);
   for (const auto& choice : choices_) {
     usage.output_tokens += choice.output_tokens;
+    usage.reasoning_tokens += choice.parser ? choice.parser->reasoning_tokens() : 0;
   }
   begin_event(out);
   out += "],\"usage\":";
-  out += json_text(openai_usage(usage));
+  out += json_text(openai_usage(usage, shape_));
   out += "}\n\n";
 }
 
@@ -383,8 +421,8 @@ void openai_stream::add(const chunk& c, std::string& out) {
   auto& position = position_.from[c.choice];
   position.index = std::max(position.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is still an event.
-  if (choice.calls) {
-    add_calls(c, out);
+  if (choice.parser) {
+    add_parsed(c, out);
   } else if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
     add_text(c, out);
   }

@@ -2,7 +2,7 @@
 // a text delta, is written by hand; the rest uses the JSON library.
 #pragma once
 
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/answer_parser.hpp"
 #include "gateway/api/openai/openai_request.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "schema/error.hpp"
@@ -25,6 +25,7 @@ struct token_usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0; // of the prompt, for its first choice
   std::uint64_t output_tokens = 0;
+  std::uint64_t reasoning_tokens = 0; // of those
 };
 
 class openai_unary final : public unary_writer {
@@ -42,6 +43,8 @@ private:
   struct choice_text {
     std::vector<token_detail> prompt; // the prompt's tokens, if requested
     std::string text;
+    std::optional<answer_parser> parser{}; // of a chat
+    call_delta read{};                     // by it
     std::vector<token_detail> details;
     finish how = finish::none;
     std::uint32_t output_tokens = 0;
@@ -77,7 +80,7 @@ private:
     bool has_finished = false;
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
-    std::optional<call_parser> calls{};
+    std::optional<answer_parser> parser{};
     std::uint64_t bytes_had = 0; // of old text still to be parsed
     std::uint32_t index_had = 0;
   };
@@ -89,7 +92,7 @@ private:
   void end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
-  void add_calls(const chunk& c, std::string& out);
+  void add_parsed(const chunk& c, std::string& out);
   void add_finish(const chunk& c, std::string& out);
   std::string delta_of(std::uint32_t choice, const call_delta& what) const;
   void add_usage(std::string& out);

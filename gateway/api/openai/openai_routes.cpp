@@ -3,6 +3,7 @@
 #include "gateway/api/openai/embedding_reply.hpp"
 #include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_openapi.hpp"
+#include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/base/http_header.hpp"
@@ -86,13 +87,18 @@ result<openai_generate> read_call(openai_api api, const http_call& call,
   if (!position) {
     return position.error();
   }
-  if (position->text_bytes.empty() == parsed->tools.has_value()) {
-    return fail_param(errc::invalid_value, "Last-Event-ID",
-                      "this is a place in a stream {} tools: send the request that was made",
-                      parsed->tools ? "without" : "with");
-  }
   parsed->resume = *std::move(position);
   return parsed;
+}
+
+// Requires: the answer is settled.
+result<void> check_resume(const openai_generate& call) {
+  if (call.resume && call.resume->text_bytes.empty() == call.shape.is_parsed()) {
+    return fail_param(errc::invalid_value, "Last-Event-ID",
+                      "this is a place in a stream of another request, or of another model: send "
+                      "the request that was made");
+  }
+  return {};
 }
 
 generation_call answer_openai(openai_generate call) {
@@ -100,7 +106,7 @@ generation_call answer_openai(openai_generate call) {
   out.family = &openai_family;
   out.can_resume = out.is_stream && out.requests.size() == 1;
   out.resume = call.resume;
-  if (call.resume && call.shape.calls) { // they are read out of all of the text (openai_stream)
+  if (call.resume && call.shape.is_parsed()) {
     out.resume->from.assign(call.resume->from.size(), {});
   }
   const auto shape_for = [shape = std::move(call.shape)](const std::string& model) {
@@ -121,7 +127,9 @@ generation_call answer_openai(openai_generate call) {
 api_call complete_chat(const http_call& call, gateway_state& facts) {
   auto parsed = read_call(openai_api::chat, call, facts);
   if (parsed) {
-    if (auto ok = settle_tools(*parsed, facts); !ok) {
+    auto ok = settle_answer(*parsed, facts);
+    ok = ok ? check_resume(*parsed) : ok;
+    if (!ok) {
       return error_reply(ok.error());
     }
   }
@@ -129,7 +137,13 @@ api_call complete_chat(const http_call& call, gateway_state& facts) {
 }
 
 api_call complete_text(const http_call& call, gateway_state& facts) {
-  return with_parsed(read_call(openai_api::completions, call, facts), openai_family, answer_openai);
+  auto parsed = read_call(openai_api::completions, call, facts);
+  if (parsed) {
+    if (auto ok = check_resume(*parsed); !ok) {
+      return error_reply(ok.error());
+    }
+  }
+  return with_parsed(std::move(parsed), openai_family, answer_openai);
 }
 
 api_call embed_texts(const http_call& call, gateway_state& facts) {
@@ -153,12 +167,17 @@ api_call embed_texts(const http_call& call, gateway_state& facts) {
 constinit const api_family openai_family{"Error", openai_error_schema, refusal_reply,
                                          [](const error& e) { return error_reply(e); }};
 
-result<void> settle_tools(openai_generate& call, const gateway_state& facts) {
-  if (!call.tools) {
-    return {};
-  }
+result<void> settle_answer(openai_generate& call, const gateway_state& facts) {
   const auto card = find_model(*facts.look(), facts.config().model_aliases, call.request.model);
-  return card ? settle_calls(call, card->call_format) : card.error();
+  if (!card) { // without tools admission decides
+    return call.tools ? result<void>(card.error()) : result<void>();
+  }
+  return settle_answer(call, *card);
+}
+
+result<void> settle_answer(openai_generate& call, const model_card& card) {
+  const auto ok = settle_reasoning(call, card);
+  return ok && call.tools ? settle_calls(call, card.call_format) : ok;
 }
 
 generation_call open_prompts(openai_generate& call) {

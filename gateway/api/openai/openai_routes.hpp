@@ -17,7 +17,8 @@ generation_call open_prompts(openai_generate& call);
 message_call tokenize_message(tokenize_call& call);
 
 // Applies the served model's format of tool calls to the request. Errors: of finding the model.
-result<void> settle_tools(openai_generate& call, const gateway_state& facts);
+result<void> settle_answer(openai_generate& call, const gateway_state& facts);
+result<void> settle_answer(openai_generate& call, const model_card& card);
 
 // A request with Last-Event-ID is one that was made before, whose stream broke: reads the place
 // where the stream goes on. For APIs whose streams have one answer, and texts in their places.

@@ -32,7 +32,6 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"grammar", "\"\""},
     {"json_schema", ""},
     {"lora_request", ""},
-    {"thinking_token_budget", "-1"},
     {"watermarking", "false"},
     {"truncation_side", "\"left\""},
     {"logprob_token_ids", ""},
@@ -51,12 +50,10 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
     {"modalities", "[\"text\"]"},
     {"audio", ""},
     {"prediction", ""},
-    {"reasoning_effort", ""},
     {"verbosity", "\"medium\""},
     {"web_search_options", ""},
     {"chat_template", ""},
     {"echo", "false"},
-    {"include_reasoning", "true"},
     {"n_predict", "", "max_tokens"},
     {"mm_processor_kwargs", ""},
     {"media_io_kwargs", ""},
@@ -65,6 +62,7 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
 };
 
 inline constexpr unsupported_field unsupported_in_completions[] = {
+    {"thinking_token_budget", "-1"},
     {"suffix", "\"\""},
     {"prompt_embeds", ""},
     {"n_predict", "", "max_tokens"},

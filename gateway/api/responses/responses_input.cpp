@@ -26,6 +26,8 @@ public:
       read_call();
     } else if (type == "function_call_output") {
       read_output();
+    } else if (type == "reasoning") {
+      read_thought();
     } else {
       item_.refuse(errc::unsupported_parameter, "type",
                    fmt::format("items of the type '{}' are not supported by this server",
@@ -44,6 +46,29 @@ private:
     }
     out_.role = role == "developer" ? "system" : role;
     out_.content = read_content("content");
+  }
+
+  // An item of an earlier answer. Its summary is not read: this server writes none.
+  void read_thought() {
+    out_.role = "assistant";
+    item_.find("summary");
+    item_.find("encrypted_content");
+    const auto* content = item_.find("content");
+    if (!content) {
+      return;
+    }
+    if (!content->is_array()) {
+      item_.refuse_type("content", "an array of texts", *content);
+      return;
+    }
+    for (const auto& part : *content) {
+      const auto text = part.is_object() ? part.find("text") : part.end();
+      if (text == part.end() || !text->is_string()) {
+        item_.refuse_type("content", "an array of texts", *content);
+        return;
+      }
+      out_.reasoning += text->get_ref<const std::string&>();
+    }
   }
 
   std::string read_content(const char* name) {
@@ -121,13 +146,23 @@ private:
   chat_message out_;
 };
 
+// A message of reasoning alone: it belongs to the one behind it.
+bool is_thought(const chat_message& m) {
+  return m.role == "assistant" && m.content.empty() && m.tool_calls.empty();
+}
+
 // Consecutive calls, or calls after a text, form one chat message.
 void append(chat_prompt& chat, chat_message next) {
+  if (!chat.empty() && is_thought(chat.back()) && next.role == "assistant") {
+    next.reasoning.insert(0, chat.back().reasoning);
+    chat.pop_back();
+  }
   const bool is_call = !next.tool_calls.empty();
   if (!is_call || chat.empty() || chat.back().role != "assistant") {
     chat.push_back(std::move(next));
     return;
   }
+  chat.back().reasoning += next.reasoning;
   add_calls(chat.back().tool_calls, next.tool_calls);
 }
 

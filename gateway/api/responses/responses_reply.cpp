@@ -20,7 +20,7 @@ ordered responses_usage(const token_usage& u) {
   return {{"input_tokens", u.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", u.cached_tokens}}},
           {"output_tokens", u.output_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"output_tokens_details", {{"reasoning_tokens", u.reasoning_tokens}}},
           {"total_tokens", u.prompt_tokens + u.output_tokens}};
 }
 
@@ -45,27 +45,30 @@ void answer_log::add(const chunk& c) {
     return;
   }
   text_ += c.text;
-  ends_.push_back(static_cast<std::uint32_t>(text_.size()));
+  ends_.push_back({static_cast<std::uint32_t>(text_.size()), c.output_tokens});
   last_.finish = c.finish;
   last_.index = c.index;
   last_.output_tokens = c.output_tokens;
   last_.prompt_tokens = c.prompt_tokens;
   last_.cached_tokens = c.cached_tokens;
+  last_.reasoning = c.reasoning;
+  last_.begins_in_reasoning = c.begins_in_reasoning;
 }
 
 chunk answer_log::piece(std::size_t index) const {
-  const auto begin = index == 0 ? 0U : ends_.at(index - 1);
+  const auto begin = index == 0 ? 0U : ends_.at(index - 1).bytes;
   auto c = last_;
-  c.text = text_.substr(begin, ends_.at(index) - begin);
+  c.text = text_.substr(begin, ends_.at(index).bytes - begin);
+  c.output_tokens = ends_.at(index).tokens;
   if (index + 1 < ends_.size()) {
     c.finish = finish::none;
   }
   return c;
 }
 
-// Only the gateway that received the request knows how to parse its calls.
+// Only the gateway that received the request knows how to parse its calls and its reasoning.
 bool can_be_taken_up(const response_shape& shape) noexcept {
-  return shape.is_background && !shape.calls;
+  return shape.is_background && !shape.calls && !shape.reads_reasoning;
 }
 
 std::string response_id(const response_shape& shape, const reply_identity& who) {
@@ -107,12 +110,10 @@ http_reply response_unary::reply(const reply_identity& who, const reply_times& /
 response_events::response_events(response_shape shape, reply_identity who, keep_answer keep,
                                  std::optional<std::uint64_t> after)
     : shape_(std::move(shape)), who_(std::move(who)), keep_(std::move(keep)),
+      parser_(shape_.calls, shape_.reads_reasoning),
       status_(shape_.is_background ? "queued" : "in_progress") {
   if (after) {
     from_ = *after == UINT64_MAX ? *after : *after + 1;
-  }
-  if (shape_.calls) {
-    calls_.emplace(shape_.calls);
   }
 }
 
@@ -132,8 +133,9 @@ void response_events::emit_delta(std::string& out, std::string_view type, std::s
                    R"(event: {0}
 data: {{"type":"{0}","sequence_number":{1},"item_id":"{2}","output_index":{3},)",
                    type, number_, item_id_, items_.size());
-    out +=
-        open_ == item_kind::message ? R"("content_index":0,"logprobs":[],"delta":)" : R"("delta":)";
+    out += open_ == item_kind::call        ? R"("delta":)"
+           : open_ == item_kind::reasoning ? R"("content_index":0,"delta":)"
+                                           : R"("content_index":0,"logprobs":[],"delta":)";
     append_json_string(out, text);
     out += "}\n\n";
   }
@@ -151,6 +153,9 @@ void response_events::begin(std::string& out) {
 }
 
 ordered response_events::text_part() const {
+  if (open_ == item_kind::reasoning) {
+    return {{"type", "reasoning_text"}, {"text", text_}};
+  }
   return {{"type", "output_text"},
           {"text", text_},
           {"annotations", ordered::array()},
@@ -166,6 +171,13 @@ ordered response_events::item(std::string_view status) const {
   if (status != "in_progress") {
     content.push_back(text_part());
   }
+  if (open_ == item_kind::reasoning) {
+    return {{"id", item_id_},
+            {"type", "reasoning"},
+            {"status", status},
+            {"summary", ordered::array()},
+            {"content", std::move(content)}};
+  }
   return {{"id", item_id_},
           {"type", "message"},
           {"status", status},
@@ -173,9 +185,10 @@ ordered response_events::item(std::string_view status) const {
           {"role", "assistant"}};
 }
 
-void response_events::open_message(std::string& out) {
-  open_ = item_kind::message;
-  item_id_ = fmt::format("msg_{}_{}", who_.ticket.value, items_.size());
+void response_events::open_text(item_kind kind, std::string& out) {
+  open_ = kind;
+  item_id_ = fmt::format("{}_{}_{}", kind == item_kind::message ? "msg" : "rs", who_.ticket.value,
+                         items_.size());
   text_.clear();
   emit(out, "response.output_item.added",
        {{"output_index", items_.size()}, {"item", item("in_progress")}});
@@ -201,13 +214,15 @@ void response_events::close_item(std::string& out) {
     return;
   }
   const auto at = items_.size();
-  if (open_ == item_kind::message) {
-    emit(out, "response.output_text.done",
-         {{"item_id", item_id_},
-          {"output_index", at},
-          {"content_index", 0},
-          {"text", text_},
-          {"logprobs", ordered::array()}});
+  if (open_ != item_kind::call) {
+    const bool is_message = open_ == item_kind::message;
+    ordered text{
+        {"item_id", item_id_}, {"output_index", at}, {"content_index", 0}, {"text", text_}};
+    if (is_message) {
+      text["logprobs"] = ordered::array();
+    }
+    emit(out, is_message ? "response.output_text.done" : "response.reasoning_text.done",
+         std::move(text));
     emit(
         out, "response.content_part.done",
         {{"item_id", item_id_}, {"output_index", at}, {"content_index", 0}, {"part", text_part()}});
@@ -221,13 +236,16 @@ void response_events::close_item(std::string& out) {
   open_ = item_kind::none;
 }
 
-void response_events::add_text(std::string_view text, std::string& out) {
-  if (open_ != item_kind::message) {
+void response_events::add_text(item_kind kind, std::string_view text, std::string& out) {
+  if (open_ != kind) {
     close_item(out);
-    open_message(out);
+    open_text(kind, out);
   }
   text_ += text;
-  emit_delta(out, "response.output_text.delta", text);
+  emit_delta(out,
+             kind == item_kind::message ? "response.output_text.delta"
+                                        : "response.reasoning_text.delta",
+             text);
 }
 
 void response_events::add_part(const call_delta::part& part, std::string& out) {
@@ -242,8 +260,11 @@ void response_events::add_part(const call_delta::part& part, std::string& out) {
 }
 
 void response_events::take(const call_delta& what, std::string& out) {
+  if (!what.reasoning.empty()) {
+    add_text(item_kind::reasoning, what.reasoning, out);
+  }
   if (!what.text.empty()) {
-    add_text(what.text, out);
+    add_text(item_kind::message, what.text, out);
   }
   for (const auto& part : what.calls) {
     add_part(part, out);
@@ -259,23 +280,22 @@ void response_events::add(const chunk& c, std::string& out) {
   }
   begin(out);
   status_ = "in_progress";
-  usage_ = {c.prompt_tokens, c.cached_tokens, c.output_tokens};
-  call_delta what{calls_ ? std::string() : c.text, {}};
-  if (calls_) {
-    calls_->add(c.text, what);
-  }
+  call_delta what;
+  parser_.add(c, c.text, what);
+  usage_ = {.prompt_tokens = c.prompt_tokens,
+            .cached_tokens = c.cached_tokens,
+            .output_tokens = c.output_tokens,
+            .reasoning_tokens = parser_.reasoning_tokens()};
   take(what, out);
   if (c.finish == finish::none) {
     return;
   }
-  if (calls_) {
-    call_delta rest; // the pending text
-    calls_->finish(rest);
-    take(rest, out);
-  }
+  call_delta rest; // the pending text
+  parser_.finish(rest);
+  take(rest, out);
   status_ = c.finish == finish::length ? "incomplete" : "completed";
   if (open_ == item_kind::none && items_.empty()) { // an empty answer
-    open_message(out);
+    open_text(item_kind::message, out);
   }
   close_item(out);
   if (keep_) {
@@ -332,6 +352,10 @@ chat_message response_events::message() const {
   chat_message out{.role = "assistant", .content = {}, .name = {}};
   auto calls = ordered::array();
   for (const auto& done : items_) {
+    if (done["type"] == "reasoning") {
+      out.reasoning += done["content"][0]["text"].get_ref<const std::string&>();
+      continue;
+    }
     if (done["type"] == "message") {
       out.content += done["content"][0]["text"].get_ref<const std::string&>();
       continue;

@@ -3,7 +3,7 @@
 // the same numbers. Pure.
 #pragma once
 
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/answer_parser.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/request/response_writer.hpp"
@@ -32,8 +32,11 @@ public:
 
 private:
   std::string text_;
-  std::vector<std::uint32_t> ends_; // ends of the pieces in text_
-  chunk last_;                      // without its text: token counts and the finish
+  struct piece_end {
+    std::uint32_t bytes = 0, tokens = 0; // of text_, and of the output
+  };
+  std::vector<piece_end> ends_;
+  chunk last_; // without its text: token counts and the finish
 };
 
 // For a background response it encodes where another gateway can resume the answer
@@ -85,13 +88,13 @@ public:
 
 private:
   using ordered = nlohmann::ordered_json;
-  enum class item_kind : std::uint8_t { none, message, call };
+  enum class item_kind : std::uint8_t { none, reasoning, message, call };
 
   void emit(std::string& out, std::string_view type, ordered body);
   void emit_delta(std::string& out, std::string_view type, std::string_view text);
-  void add_text(std::string_view text, std::string& out);
+  void add_text(item_kind kind, std::string_view text, std::string& out);
   void add_part(const call_delta::part& part, std::string& out);
-  void open_message(std::string& out);
+  void open_text(item_kind kind, std::string& out);
   void open_call(const call_delta::part& part, std::string& out);
   void close_item(std::string& out);
   void take(const call_delta& what, std::string& out);
@@ -104,7 +107,7 @@ private:
   std::uint64_t from_ = 0; // number of the first event to write
   std::uint64_t number_ = 0;
   answer_log log_; // only for `keep_`
-  std::optional<call_parser> calls_;
+  answer_parser parser_;
   std::vector<ordered> items_; // completed items
   item_kind open_ = item_kind::none;
   std::string item_id_;

@@ -2,6 +2,7 @@
 
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
@@ -19,6 +20,7 @@ using ordered = nlohmann::ordered_json;
 constexpr std::size_t response_id_bytes_max = 128; // of a response
 constexpr std::size_t instructions_bytes_max = limits::prompt_bytes_max;
 // OpenAI's bounds of `metadata`.
+constexpr std::size_t effort_bytes_max = 16; // of `reasoning.effort`
 constexpr std::size_t metadata_max = 16;
 constexpr std::size_t metadata_key_bytes_max = 64;
 constexpr std::size_t metadata_value_bytes_max = 512;
@@ -28,7 +30,6 @@ constexpr unsupported_field unsupported_in_responses[] = {
     {"include", "[]"},
     {"max_tool_calls", ""},
     {"prompt", ""},
-    {"reasoning", "{}"},
     {"service_tier", "\"auto\""},
     {"service_tier", "\"default\""},
     {"stream_options", "{}"},
@@ -69,6 +70,7 @@ public:
     read_drawing(request);
     read_tools(out.call);
     read_format(out.call);
+    read_effort(out.call);
     read_metadata();
     for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
       fields_.text(label, {}, label_bytes_max);
@@ -147,6 +149,22 @@ private:
     if (out.tools) {
       out.request.tools = out.tools->text;
     }
+  }
+
+  // Reasoning is in the answer whole, so no summary is made of it.
+  void read_effort(openai_generate& out) {
+    static constexpr unsupported_field no_summary[] = {{"summary", "\"auto\""},
+                                                       {"generate_summary", "\"auto\""}};
+    fields_.object(
+        "reasoning",
+        [&](field_reader& reasoning) {
+          if (reasoning.find("effort")) {
+            ask_effort(reasoning, "effort", reasoning.text("effort", {}, effort_bytes_max),
+                       out.reasoning);
+            out.reasoning.param = "reasoning.effort";
+          }
+        },
+        no_summary);
   }
 
   void read_format(openai_generate& out) {
@@ -229,7 +247,10 @@ private:
             {"parallel_tool_calls", as_asked("parallel_tool_calls", true)},
             {"previous_response_id", as_asked("previous_response_id", nullptr)},
             {"prompt_cache_key", as_asked("prompt_cache_key", nullptr)},
-            {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+            {"reasoning",
+             {{"effort", out.call.reasoning.effort.empty() ? ordered(nullptr)
+                                                           : ordered(out.call.reasoning.effort)},
+              {"summary", nullptr}}},
             {"safety_identifier", as_asked("safety_identifier", nullptr)},
             {"service_tier", "default"},
             {"store", out.shape.is_stored},

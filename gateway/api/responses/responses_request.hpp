@@ -27,6 +27,7 @@ struct response_shape {
   bool is_background = false; // continues without its client
   bool is_stored = false;
   std::shared_ptr<const call_reading> calls{}; // set if tools may be called
+  bool reads_reasoning = false;                // as in reply_shape
 };
 
 struct response_create {

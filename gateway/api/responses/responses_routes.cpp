@@ -23,6 +23,7 @@ ordered responses_schema(const gateway_config& config) {
                 {"previous_response_id", type_schema("string")},
                 {"metadata", {{"type", "object"}, {"additionalProperties", type_schema("string")}}},
                 {"text", type_schema("object")},
+                {"reasoning", type_schema("object")},
                 {"store", type_schema("boolean")},
                 {"background", type_schema("boolean")}});
   known["tools"]["items"] = {{"type", "object"}, {"required", {"type", "name"}}};
@@ -47,7 +48,7 @@ api_call create_response(const http_call& call, gateway_state& facts) {
   }
   auto parsed = parse_response(call.body, facts.config());
   if (parsed) {
-    if (auto ok = settle_tools(parsed->call, facts); !ok) {
+    if (auto ok = settle_answer(parsed->call, facts); !ok) {
       return error_reply(ok.error());
     }
     const auto& asked = parsed->call.request.model;

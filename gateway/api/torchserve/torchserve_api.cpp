@@ -208,13 +208,15 @@ api_call predict_openai(const http_call& call, const torchserve_route& route,
   if (!model) {
     return refuse(model.error());
   }
-  if (asked.tools) {
+  if (is_chat) {
     const auto card = find_model(*facts.look(), config.model_aliases, *model);
-    if (!card) {
+    if (!card && asked.tools) {
       return refuse(card.error());
     }
-    if (auto ok = settle_calls(asked, card->call_format); !ok) {
-      return refuse(ok.error());
+    if (card) {
+      if (auto ok = settle_answer(asked, *card); !ok) {
+        return refuse(ok.error());
+      }
     }
   }
   asked.shape.model = asked.request.model.empty() ? *model : asked.request.model;

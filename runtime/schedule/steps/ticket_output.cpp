@@ -73,6 +73,8 @@ tokens ticket_output::message_of(sequence& s) {
     m.resume_key = t.resume_key;
     m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
     m.continues_prompt = t.continues_prompt;
+    m.reasoning = t.reasoning;
+    m.begins_in_reasoning = t.begins_in_reasoning;
     if (s.terms.sampling.prompt_logprobs >= 0 && !s.wants_scores()) {
       m.prompt_scores = std::exchange(s.scores, {});
       m.prompt_scores.insert(m.prompt_scores.begin(), {s.ids.front(), 0, {}});

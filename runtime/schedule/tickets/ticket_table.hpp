@@ -35,8 +35,10 @@ struct ticket {
   std::uint64_t resume_key = 0;
   bool is_resumable = false; // may be suspended
   bool is_admitted = false;
-  bool continues_prompt = false; // for the detokenizer
-  bool has_begun = false;        // a `tokens` message was sent: it can no longer be refused
+  bool continues_prompt = false;                       // for the detokenizer
+  reasoning_format reasoning = reasoning_format::none; // likewise, as in chunk
+  bool begins_in_reasoning = false;
+  bool has_begun = false; // a `tokens` message was sent: it can no longer be refused
   bool is_orphaned = false;
   bool is_suspended = false;
   std::optional<time_point> orphaned_at; // the first tick while orphaned

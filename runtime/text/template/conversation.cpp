@@ -111,7 +111,8 @@ result<chat_prompt> without_tools(const chat_prompt& chat, std::string_view tool
       else
         out.push_back({.role = "user", .content = response, .name = ""});
     } else {
-      out.push_back({.role = m.role, .content = m.content, .name = m.name});
+      out.push_back(
+          {.role = m.role, .content = m.content, .name = m.name, .reasoning = m.reasoning});
     }
     if (!m.tool_calls.empty()) {
       const auto calls = parse_array(m.tool_calls, "messages");
@@ -130,6 +131,9 @@ result<value> value_of_message(const chat_message& m) {
                                                    {"content", value::string(m.content)}};
   if (!m.name.empty())
     entry.emplace_back("name", value::string(m.name));
+  if (!m.reasoning.empty()) // the names that templates read
+    for (const auto* name : {"reasoning_content", "reasoning", "thinking"})
+      entry.emplace_back(name, value::string(m.reasoning));
   if (!m.tool_call_id.empty())
     entry.emplace_back("tool_call_id", value::string(m.tool_call_id));
   if (!m.tool_calls.empty()) {

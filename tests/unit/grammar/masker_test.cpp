@@ -109,6 +109,55 @@ TEST_CASE("the first token of a separate text loses its space") {
   CHECK_FALSE(has(bits_of(m, shared_constraint(c), sequence_of(1), {}), the));
 }
 
+TEST_CASE("a constraint applies behind the reasoning") {
+  for (const bool is_inside : {false, true}) {
+    constraint c{constraint_kind::choice, R"(["yes"])"};
+    c.reasoning = reasoning_format::think;
+    c.begins_in_reasoning = is_inside;
+    CHECK(test::matches(c, is_inside ? "a <thi\n</think>\n\nyes" : "<think>a\n</think>\n\nyes"));
+    CHECK(test::matches(c, "yes") == !is_inside);
+    CHECK_FALSE(test::matches(c, is_inside ? "a</think>no" : "<think>a</think>no"));
+    CHECK_FALSE(test::matches(c, is_inside ? "a yes" : "<think>a yes"));
+  }
+  constraint free{constraint_kind::free, {}};
+  CHECK(test::matches(free, "any \xc3\xa9 text"));
+}
+
+TEST_CASE("reasoning ends when it has as many tokens as it may have") {
+  answer_texts texts;
+  texts.all = {"a", "b", "<think>", "</think>", "y", ""};
+  texts.end_ids = {5};
+  const token_id a = 0, open = 2, close = 3, y = 4;
+  const auto only = [](const token_bits& bits, token_id id) {
+    return bits == token_bits{std::uint64_t{1} << id};
+  };
+  constraint c{constraint_kind::choice, R"(["y"])"};
+  c.reasoning = reasoning_format::think;
+  c.begins_in_reasoning = true;
+  c.reasoning_tokens_max = 2;
+  masker m(texts);
+  const shared_constraint inside(c);
+  CHECK(has(bits_of(m, inside, sequence_of(0), {a}), 1));
+  CHECK(only(bits_of(m, inside, sequence_of(0), {a, a}), close));
+  CHECK(only(bits_of(m, inside, sequence_of(0), {a, a, close}), y)); // then the choice
+  CHECK(has(bits_of(m, inside, sequence_of(0), {a, close, y}), 5));
+  c.begins_in_reasoning = false;
+  const shared_constraint may(c);
+  CHECK(only(bits_of(m, may, sequence_of(1), {open, a, a}), close));
+  CHECK(has(bits_of(m, may, sequence_of(1), {open, a}), 1));
+  CHECK(has(bits_of(m, may, sequence_of(2), {y}), 5)); // it did not think
+  c.reasoning_tokens_max = 0;
+  c.begins_in_reasoning = true;
+  CHECK(only(bits_of(m, shared_constraint(c), sequence_of(3), {}), close));
+  texts.all[3] = "c";
+  masker without(texts);
+  token_bits bits;
+  const auto none = without.find(shared_constraint(c), sequence_of(0), {}, bits);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::unsupported_parameter);
+  CHECK(none.error().param == "thinking_token_budget");
+}
+
 TEST_CASE("a vocabulary without required tokens, and an invalid constraint, are errors") {
   answer_texts texts;
   texts.all = {"a", "b", ""};

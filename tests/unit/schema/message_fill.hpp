@@ -74,6 +74,7 @@ public:
 private:
   static constraint_kind other(constraint_kind) { return constraint_kind::regex; }
   static call_format other(call_format) { return call_format::mistral; }
+  static reasoning_format other(reasoning_format) { return reasoning_format::seed; }
   static errc other(errc) { return errc::quarantined; }
   static cancel_reason other(cancel_reason) { return cancel_reason::deadline; }
   static finish other(finish) { return finish::cancelled; }

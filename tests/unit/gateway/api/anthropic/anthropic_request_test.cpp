@@ -75,6 +75,27 @@ TEST_CASE("a message of Anthropic's API becomes a chat") {
   CHECK_FALSE(r.tools);
 }
 
+TEST_CASE("a model thinks if it is asked to, and its earlier thoughts are read") {
+  const auto asked = [](const char* thinking) {
+    return message_of(
+        anthropic_body(std::string(R"("messages":[{"role":"user","content":"a"}])") + thinking));
+  };
+  CHECK(asked("").reasoning.is_on == false);
+  CHECK(asked(R"(,"thinking":{"type":"disabled"})").reasoning.is_on == false);
+  CHECK(asked(R"(,"thinking":{"type":"adaptive"})").reasoning.is_on == true);
+  const auto bounded =
+      asked(R"(,"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"})");
+  CHECK(bounded.reasoning.is_on == true);
+  CHECK(bounded.reasoning.tokens_max == 1024);
+  CHECK_FALSE(bounded.shape.includes_reasoning);
+  const auto chat = chat_of(anthropic_body(
+      R"("messages":[{"role":"user","content":"a"},{"role":"assistant","content":[)"
+      R"({"type":"thinking","thinking":"so","signature":""},{"type":"redacted_thinking",)"
+      R"("data":"x"},{"type":"text","text":"b"}]},{"role":"user","content":"c"}])"));
+  CHECK(chat.at(1).reasoning == "so");
+  CHECK(chat.at(1).content == "b");
+}
+
 TEST_CASE("a message with the role assistant at the end is the beginning of the answer") {
   const auto r = message_of(
       with_messages(R"({"role":"user","content":"a"},{"role":"assistant","content":"{"})"));
@@ -201,8 +222,8 @@ TEST_CASE("mistakes in a body of Anthropic's API are named") {
        unsupported_parameter, "messages[0].content[0].content[0].type"},
       {assistant(R"({"type":"tool_result","tool_use_id":"a"})"), unsupported_parameter,
        "messages[1].content[0].type"},
-      {assistant(R"({"type":"thinking","thinking":"a","signature":"b"})"), unsupported_parameter,
-       "messages[1].content[0].type"},
+      {assistant(R"({"type":"thinking","signature":"b"})"), invalid_request,
+       "messages[1].content[0].thinking"},
       {assistant(R"({"type":"tool_use","name":"f","input":{}})"), invalid_request,
        "messages[1].content[0].id"},
       {assistant(R"({"type":"tool_use","id":"a","name":"f"})"), invalid_request,
@@ -221,8 +242,9 @@ TEST_CASE("mistakes in a body of Anthropic's API are named") {
       {with_field(R"("stop_sequences":"a")"), invalid_value, "stop_sequences"},
       {with_field(R"("stop_sequences":[5])"), invalid_value, "stop_sequences"},
       {with_field(R"("stop_sequences":[""])"), invalid_value, "stop_sequences"},
-      {with_field(R"("thinking":{"type":"enabled","budget_tokens":1024})"), unsupported_parameter,
-       "thinking.type"},
+      {with_field(R"("thinking":{"type":"deep"})"), invalid_value, "thinking.type"},
+      {with_field(R"("thinking":{"type":"enabled","budget_tokens":0})"), invalid_value,
+       "thinking.budget_tokens"},
       {with_field(R"("metadata":{"colour":"red"})"), unsupported_parameter, "metadata.colour"},
       {with_field(R"("cache_control":5)"), invalid_value, "cache_control"},
       {with_field(R"("service_tier":"priority")"), unsupported_parameter, "service_tier"},

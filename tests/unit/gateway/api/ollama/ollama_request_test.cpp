@@ -229,12 +229,19 @@ TEST_CASE("tools of Ollama are OpenAI's") {
   CHECK(ollama_error_of(ollama_chat_body(R"("tools":{})")).param == "tools");
 }
 
-TEST_CASE("reasoning is turned off, and never separated") {
-  CHECK(ollama_of(ollama_chat_body(R"("think":false)")).asked.request.template_options.kwargs ==
-        R"({"enable_thinking":false})");
-  for (const auto* think : {"true", R"("high")"}) {
+TEST_CASE("reasoning is turned on and off, and has a level") {
+  const auto asked = [](const char* think) {
+    return ollama_of(ollama_chat_body(std::string(R"("think":)") + think)).asked.reasoning;
+  };
+  CHECK(asked("false").is_on == false);
+  CHECK(asked("true").is_on == true);
+  CHECK(asked("true").param == "think");
+  CHECK(asked(R"("high")").is_on == true);
+  CHECK(asked(R"("high")").effort == "high");
+  CHECK_FALSE(asked("null").is_on);
+  for (const auto* think : {R"("lots")", "5"}) {
     const auto e = ollama_error_of(ollama_chat_body(std::string(R"("think":)") + think));
-    CHECK(e.code == errc::unsupported_parameter);
+    CHECK(e.code == errc::invalid_value);
     CHECK(e.param == "think");
   }
 }

@@ -250,7 +250,7 @@ TEST_CASE("fields without effect are ignored in messages, parts, calls and tools
       const auto* more :
       {R"("type":"text")",
        R"("type":"message","id":"msg_1","status":"completed","phase":"commentary")",
-       R"("reasoning_content":"hm","reasoning":"hm","reasoning_details":[{}],"thinking_blocks":[])",
+       R"("reasoning_content":null,"reasoning":{},"reasoning_details":[{}],"thinking_blocks":[])",
        R"("cache_control":{"type":"ephemeral"},"provider_specific_fields":{"a":[1]},"metadata":{})",
        R"("refusal":null,"annotations":[{"type":"url_citation"}],"audio":null,"function_call":null)",
        R"("tool_calls":null,"parsed":{"x":1},"name":null,"nobody_knows_this":null)",

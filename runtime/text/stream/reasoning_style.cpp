@@ -1,0 +1,62 @@
+#include "runtime/text/stream/reasoning_style.hpp"
+
+#include "runtime/text/pre_tokenizers/segment.hpp"
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace baton::text {
+namespace {
+
+// Indexed by reasoning_format, from 1. Qwen 3, DeepSeek R1, QwQ, GLM 4.5, SmolLM3, MiniMax and
+// Hunyuan write `think`; Seed-OSS its own mark; Granite 3.2 and 3.3 sentences.
+constexpr std::array reasoning_rows{
+    reasoning_row{
+        .format = reasoning_format::think, .name = "think", .open = "<think>", .close = "</think>"},
+    reasoning_row{.format = reasoning_format::seed,
+                  .name = "seed",
+                  .open = "<seed:think>",
+                  .close = "</seed:think>"},
+    reasoning_row{.format = reasoning_format::granite,
+                  .name = "granite",
+                  .open = "Here is my thought process:",
+                  .close = "Here is my response:"},
+};
+
+} // namespace
+
+const reasoning_row& row_of(reasoning_format format) noexcept {
+  const auto number = static_cast<std::size_t>(format) - 1;
+  ENSURE(number < reasoning_rows.size() && reasoning_rows[number].format == format,
+         "no reasoning format {}", number);
+  return reasoning_rows[number];
+}
+
+// The mark that ends reasoning is in every such template: it removes that of earlier turns, or
+// writes both. Granite's is an instruction to the model.
+reasoning_format reasoning_format_of(std::string_view chat_template) noexcept {
+  const auto row =
+      std::find_if(reasoning_rows.begin(), reasoning_rows.end(), [&](const reasoning_row& r) {
+        const auto mark = r.format == reasoning_format::granite ? r.close.substr(0, 19) : r.close;
+        return chat_template.find(mark) != std::string_view::npos;
+      });
+  return row == reasoning_rows.end() ? reasoning_format::none : row->format;
+}
+
+reasoning_start reasoning_start_of(reasoning_format format,
+                                   std::span<const text_segment> rendered) noexcept {
+  if (format == reasoning_format::none || rendered.empty())
+    return {};
+  const auto& row = row_of(format);
+  // The end of the prompt, which the template writes behind the last message.
+  const auto& last = rendered.back();
+  if (!last.special_allowed)
+    return {format, false};
+  const auto open = last.text.rfind(row.open), close = last.text.rfind(row.close);
+  if (open != std::string::npos && (close == std::string::npos || close < open))
+    return {format, true};
+  return close == std::string::npos ? reasoning_start{format, false} : reasoning_start{};
+}
+
+} // namespace baton::text
