@@ -176,6 +176,7 @@ void grpc_api_server::wall::begin(std::uint64_t number, grpc_began what) {
 
 void grpc_api_server::wall::take(std::uint64_t number, grpc_event& what) {
   if (auto* began = std::get_if<grpc_began>(&what)) {
+    facts->wait_informed();
     return begin(number, std::move(*began));
   }
   const auto at = calls.find(number);

@@ -33,6 +33,7 @@ private:
   asio::awaitable<error_code> parse_until(http_request::parser& reader,
                                           bool (http_request::parser::*is_read)() const);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
+  asio::awaitable<void> wait_informed();
   asio::awaitable<after> serve(http_request& request, const found_route& route);
   asio::awaitable<after> carry_out(http_request& request, http_reply& reply);
   asio::awaitable<after> carry_out(http_request& request, websocket_upgrade& upgrade);
@@ -292,7 +293,19 @@ void http_session::trace_refusal(const http_request& request, const principal& w
   }
 }
 
+asio::awaitable<void> http_session::wait_informed() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto& core = client_->core();
+  while (!core.connections.is_stopping() && !core.facts->is_informed()) {
+    timer.expires_after(heads_look_interval);
+    co_await timer.async_wait(as_values);
+  }
+}
+
 asio::awaitable<after> http_session::serve(http_request& request, const found_route& route) {
+  if (!client_->core().facts->is_informed()) {
+    co_await wait_informed();
+  }
   auto call = [&] {
     const auto noted = client_->handling();
     return api_.plan(request.call(), route);

@@ -42,11 +42,22 @@ gateway_state::gateway_state(gateway_config config)
     : config_(std::move(config)),
       authenticator_(ring_of(config_), authenticator::instant::clock::now()),
       tracer_(tracer_of(config_)), now_(nothing_known(config_.pipelines)),
-      last_number_(config_.incarnation.value << number_bits) {}
+      last_number_(config_.incarnation.value << number_bits) {
+  note_heads(*now_);
+}
 
-bool gateway_state::is_informed() const {
-  return knows_all_heads(*look()) ||
-         std::chrono::steady_clock::now() - started_at_ >= heads_patience;
+void gateway_state::note_heads(const snapshot& now) {
+  if (knows_all_heads(now)) {
+    uninformed_since_ = clock::duration::zero();
+  } else if (uninformed_since_.load() == clock::duration::zero()) {
+    uninformed_since_ = clock::now().time_since_epoch();
+  }
+}
+
+bool gateway_state::is_informed() const noexcept {
+  const auto since = uninformed_since_.load();
+  return since == clock::duration::zero() ||
+         clock::now().time_since_epoch() - since >= heads_patience;
 }
 
 void gateway_state::wait_informed() const {
@@ -64,6 +75,7 @@ void gateway_state::change(const std::function<void(snapshot&)>& edit) {
   const std::lock_guard change_lock(change_mutex_);
   auto next = std::make_shared<snapshot>(*look());
   edit(*next);
+  note_heads(*next);
   const std::lock_guard lock(mutex_);
   now_ = std::move(next);
 }

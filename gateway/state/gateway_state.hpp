@@ -55,11 +55,11 @@ public:
   void set_crashes(std::shared_ptr<crash_record> to) { crashes_ = std::move(to); }
 
   std::shared_ptr<const snapshot> look() const;
-  // False while a new gateway may still learn who serves: it would refuse requests that the cluster
-  // serves. The servers leave connections and messages in their queues until then, `heads_patience`
-  // at most.
-  bool is_informed() const;
-  // Waits until is_informed(). For the thread of a server, before it takes its first message.
+  // False while this gateway may still learn who serves: it is new, or the root says that a head is
+  // ready and its model card has not arrived. It would refuse requests that the cluster serves. The
+  // servers leave connections and messages in their queues until then, `heads_patience` at most.
+  bool is_informed() const noexcept;
+  // Waits until is_informed(). For the thread of a server, before it takes a message.
   void wait_informed() const;
   // Copies, changes and publishes. Called by the pipeline clients, or their substitute without an
   // LLM.
@@ -91,7 +91,9 @@ public:
   void set_repository(std::shared_ptr<const repository_link> to) { repository_ = std::move(to); }
 
 private:
-  const std::chrono::steady_clock::time_point started_at_ = std::chrono::steady_clock::now();
+  using clock = std::chrono::steady_clock;
+  void note_heads(const snapshot& now);
+  std::atomic<clock::duration> uninformed_since_; // zero: it knows all heads
   const gateway_config config_;
   gateway::metrics metrics_;
   torchserve_metrics torchserve_;

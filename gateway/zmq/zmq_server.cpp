@@ -243,7 +243,11 @@ void zmq_server::wall::loop() {
       {{router.handle(), 0, ZMQ_POLLIN, 0}, {nullptr, ready->fd(), ZMQ_POLLIN, 0}}};
   while (!is_stopping) {
     zmq::poll(items.data(), items.size(), poll_interval);
-    receive_some();
+    if (facts->is_informed()) {
+      receive_some();
+    } else { // streams go on meanwhile
+      std::this_thread::sleep_for(heads_look_interval);
+    }
     for (const auto& [id, request] : ready->take()) {
       if (const auto client = clients.find(id); client != clients.end()) {
         const auto pump = [&, &request = request] {
