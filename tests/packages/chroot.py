@@ -29,16 +29,33 @@ def now():
     return time.monotonic(), ended.ru_utime + ended.ru_stime
 
 
+def make_base(folder):
+    """A minimal Debian 12 in a folder that is not there yet."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    run("debootstrap", "--variant=minbase", "bookworm", str(part))
+    part.rename(folder)
+
+
+def copy_of(base, root, copied=()):
+    """-> a Chroot with files of this machine"""
+    run("cp", "-a", str(base), str(root))
+    for file in ("/etc/resolv.conf", *copied):
+        shutil.copy(file, root / file.lstrip("/"))
+    return Chroot(root)
+
+
 class Chroot:
     """A copy of the base in `root`. Each command has mounts and process ids of its own, which end with it."""
 
     def __init__(self, root):
         self.root = root
 
-    def run(self, script, user="root"):
-        """-> the output of a shell's script"""
+    def run(self, script, user="root", **more):
+        """-> the output of a shell's script. `more`: of its environment"""
         home = "/root" if user == "root" else f"/home/{user}"
-        environment = ["env", "-i", f"HOME={home}", f"PATH={PATH}", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+        environment = ["env", "-i", f"HOME={home}", f"PATH={PATH}", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", *(f"{k}={v}" for k, v in more.items())]
         become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         inside = ["chroot", str(self.root), *environment, *become, "bash", "-euc", f"cd; {script}"]
         mounts = f"mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && mount -t tmpfs tmpfs {self.root}/tmp && exec \"$@\""
@@ -81,12 +98,10 @@ PROOFS = {".deb": prove_deb, ".xz": prove_tar, ".whl": prove_wheel}
 def prove(base, package, model, copied):
     with tempfile.TemporaryDirectory(prefix="baton-chroot-") as scratch:
         root = pathlib.Path(scratch, "root")
-        run("cp", "-a", str(base), str(root))
-        for file in ("/etc/resolv.conf", *copied):
-            shutil.copy(file, root / file.lstrip("/"))
+        chroot = copy_of(base, root, copied)
         shutil.copy(package, root / package.name)
         shutil.copy(model, root / "model.gguf")
-        answer, begin = PROOFS[package.suffix](Chroot(root), package.name)
+        answer, begin = PROOFS[package.suffix](chroot, package.name)
         seconds, of_processor = (end - start for end, start in zip(now(), begin))
         if not answer.strip():
             sys.exit(f"{package.name}: no answer")
@@ -105,7 +120,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="baton-debian-") as scratch:
         base = asked.base or pathlib.Path(scratch, "base")
         if asked.base is None:
-            run("debootstrap", "--variant=minbase", "bookworm", str(base))
+            make_base(base)
         for package in asked.packages:
             prove(base, package.resolve(), asked.model.resolve(), asked.copy)
 

@@ -1,12 +1,14 @@
 """Tests of the packages that ./package makes, of the build that is tested."""
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "packages"), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+SECONDS_MAX = 900  # compression takes a minute of a core
 BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev")).resolve()
 
 
@@ -15,3 +17,19 @@ def build():
     if not (BUILD / "cluster/cluster").exists():
         pytest.skip(f"{BUILD}/cluster/cluster is not built")
     return BUILD
+
+
+def said(*command, **more):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX, check=False, **more)
+    assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def out(build, tmp_path_factory):
+    """-> the folder that ./package fills; BATON_PACKAGES names one that it has filled"""
+    if made := os.environ.get("BATON_PACKAGES"):
+        return pathlib.Path(made).resolve()
+    folder = tmp_path_factory.mktemp("dist")
+    said(ROOT / "package", "--build-dir", build, "--out", folder, "tar", "wheel", "deb")
+    return folder

@@ -16,29 +16,13 @@ import zipfile
 
 import libraries
 import pytest
+from conftest import said
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 BYTES_MAX = 25_000_000
-SECONDS_MAX = 900  # compression takes a minute of a core
 EMPTY = ["env", "-i"]  # no PATH, no HOME, no LD_LIBRARY_PATH
 ANSWER = ["run", str(MODEL), "Why is the sky blue?", "--max-tokens", "4", "--temperature", "0"]
-
-
-def said(*command, **more):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX, check=False, **more)
-    assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def out(build, tmp_path_factory):
-    """-> the folder that ./package fills; BATON_PACKAGES names one that it has filled"""
-    if made := os.environ.get("BATON_PACKAGES"):
-        return pathlib.Path(made).resolve()
-    folder = tmp_path_factory.mktemp("dist")
-    said(ROOT / "package", "--build-dir", build, "--out", folder, "tar", "wheel", "deb")
-    return folder
 
 
 def the_one(out, pattern):

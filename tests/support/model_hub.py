@@ -6,6 +6,7 @@ import json
 import math
 import re
 import struct
+import sys
 import threading
 import time
 import urllib.parse
@@ -15,7 +16,9 @@ CHUNK = 1 << 16
 
 
 def git_sha1(content):
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    digest = hashlib.sha1(b"blob %d\0" % len(content))
+    digest.update(content)
+    return digest.hexdigest()
 
 
 F32, IQ4_NL = 0, 20  # ggml_type
@@ -49,15 +52,16 @@ class Repository:
         self.lfs = {path for path in files if path.endswith(lfs)}
         self.token = None  # that is wanted
         self.gated = False
+        self.git_oids = {path: git_sha1(content) for path, content in files.items()}
+        self.etags = {path: hashlib.sha256(content).hexdigest() if path in self.lfs else self.git_oids[path] for path, content in files.items()}
 
     def etag(self, path):
-        content = self.files[path]
-        return hashlib.sha256(content).hexdigest() if path in self.lfs else git_sha1(content)
+        return self.etags[path]
 
     def entry(self, path):
         size = len(self.files[path])
         lfs = {"lfs": {"oid": self.etag(path), "size": size, "pointerSize": 134}} if path in self.lfs else {}
-        return {"type": "file", "oid": git_sha1(self.files[path]), "size": size, "path": path, **lfs}
+        return {"type": "file", "oid": self.git_oids[path], "size": size, "path": path, **lfs}
 
 
 class Faults:
@@ -82,9 +86,8 @@ class Hub:
         self.faults = Faults()
         self.bytes_sent = 0
         self.lock = threading.Lock()
-        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(self, name)) for name in ("hub", "cdn")]
+        self.servers = [Server(("127.0.0.1", 0), handler(self, name)) for name in ("hub", "cdn")]
         for server in self.servers:
-            server.daemon_threads = True
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         self.url, self.cdn = (f"http://127.0.0.1:{server.server_port}" for server in self.servers)
 
@@ -103,6 +106,14 @@ class Hub:
 
 def is_check(headers):
     return headers.get("Range") == HEADER_RANGE
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that is killed
+            super().handle_error(*_)
 
 
 def handler(hub, name):
