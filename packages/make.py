@@ -83,7 +83,7 @@ def make_tar(build, out, version, scratch):
 
 def make_wheel(build, out, version, scratch):
     prefix = scratch / "prefix"
-    install(build, prefix, "program")
+    install(build, prefix, "program", "documents")
     carry(prefix)
     run(sys.executable, ROOT / "sdk/python/generate_wire.py")
     return wheel.write(out, ROOT, prefix, version, time_of_tree())

@@ -9,6 +9,9 @@ import zipfile
 NAME = "baton_server"  # "baton" is another project's name on PyPI; the SDK alone is baton-client
 TAG = "py3-none-manylinux_2_36_x86_64"  # Debian 12 has glibc 2.36
 COMMANDS = ("cluster", "baton")
+# Folder of the prefix -> its place below that of an installed wheel. Debian's folder for zsh is no other system's.
+SHARED = {"share/man/man1": "share/man/man1", "share/bash-completion/completions": "share/bash-completion/completions",
+          "share/zsh/vendor-completions": "share/zsh/site-functions"}
 README = """\
 Baton is a distributed LLM server whose streams do not break. This package has the whole server, and the Python SDK
 (`baton_client`, `baton_worker`). Install it in place of `baton-client`.
@@ -49,6 +52,8 @@ def contents(root, prefix, version):
     found |= {file.relative_to(root / "sdk/python").as_posix(): (file.read_bytes(), False) for file in files_of_sdk(root)}
     found[f"{NAME}/bin/cluster"] = ((prefix / "bin/cluster").read_bytes(), True)
     found |= {f"{NAME}/{file.relative_to(prefix).as_posix()}": (file.read_bytes(), False) for file in (prefix / "lib").rglob("*") if file.is_file()}
+    found |= {f"{NAME}-{version}.data/data/{place}/{file.name}": (file.read_bytes(), False)
+              for folder, place in SHARED.items() for file in (prefix / folder).iterdir()}
     info = f"{NAME}-{version}.dist-info"
     for file in (root / "LICENSE", root / "NOTICE", *(prefix / "share/doc/baton/licenses").iterdir()):
         found[f"{info}/licenses/{file.name if file.parent == root else f'libraries/{file.name}'}"] = (file.read_bytes(), False)

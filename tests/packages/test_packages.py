@@ -242,6 +242,14 @@ def test_the_wheel_installs_without_an_index_and_carries_what_it_needs(venv):
     assert said(venv / "bin/baton", "--version") == said(venv / "bin/cluster", "--version") == said(venv / "bin/python", "-m", "baton_server", "--version")
 
 
+def test_the_wheel_has_the_manual_and_completion_of_both_names(venv):
+    for name in ("cluster", "baton"):
+        assert (venv / f"share/man/man1/{name}.1").read_bytes() == (ROOT / "docs/reference/cluster.1").read_bytes()
+        script = f'. "$1/share/bash-completion/completions/{name}"; COMP_WORDS=({name} rota); COMP_CWORD=1; _cluster; echo "${{COMPREPLY[*]}}"; complete -p {name}'
+        assert said("bash", "-c", script, "bash", venv).startswith("rotate-key\ncomplete ")
+    assert (venv / "share/zsh/site-functions/_cluster").read_text().startswith("#compdef cluster baton\n")
+
+
 def test_the_wheel_answers_without_an_environment(venv):
     begin = time.monotonic()
     assert said(*EMPTY, venv / "bin/cluster", *ANSWER).strip()
