@@ -313,7 +313,7 @@ def dev_levels(level, extra):
 
 
 # tests/bench/NAME.py -> what of a release build it wants
-MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",)}
+MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",), "first_minute": ("cluster",)}
 
 
 def main(arguments):

@@ -49,15 +49,20 @@ def judged(name, value, unit, bar=None, lower_is_better=False, low=None, high=No
     return Row(name, value, unit, bar, ok, low, high, rounds, lower_is_better=lower_is_better)
 
 
-def missing(name, reason, unit="", bar=None):
-    return Row(name, None, unit, bar, False, reason=" ".join(reason.split())[:300])
+def missing(name, reason, unit="", bar=None, lower_is_better=False):
+    return Row(name, None, unit, bar, False, reason=" ".join(reason.split())[:300], lower_is_better=lower_is_better)
+
+
+def skipped(name, reason, unit=""):
+    """A row that was not asked for: no failure."""
+    return Row(name, None, unit, reason=reason)
 
 
 def median_row(name, values, unit, bar=None, lower_is_better=False):
     """Median of the rounds with the extremes; a missing row if no round has a value."""
     values = [v for v in values if v is not None]
     if not values:
-        return missing(name, "no round gave a value", unit, bar)
+        return missing(name, "no round gave a value", unit, bar, lower_is_better)
     return judged(name, statistics.median(values), unit, bar, lower_is_better, min(values), max(values), len(values))
 
 
@@ -65,7 +70,7 @@ def ratio_row(name, ours, theirs, bar=None, lower_is_better=False):
     """Ratio of the medians; its extremes are those of the rounds' own ratios. Both lists are by round."""
     pairs = [(a, b) for a, b in zip(ours, theirs) if a and b]
     if not pairs:
-        return missing(name, "one side has no value", "x", bar)
+        return missing(name, "one side has no value", "x", bar, lower_is_better)
     each = [a / b for a, b in pairs]
     value = statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs)
     return judged(name, value, "x", bar, lower_is_better, min(each), max(each), len(pairs))
@@ -94,6 +99,8 @@ def bar_text(row):
 
 
 def verdict(row):
+    if row.ok and row.value is None:
+        return f"skipped: {row.reason}"
     if row.ok:
         return "ok" if row.bar is not None else ""
     return "FAIL" + (f": {row.reason}" if row.reason else "")

@@ -135,8 +135,8 @@ class Server:
 class LlamaServer(Server):
     """llama.cpp's server. -np equals the streams: with more slots than streams it splits its batches."""
 
-    def __init__(self, binary, model, threads, streams, positions=PEER_POSITIONS_PER_STREAM):
-        super().__init__("llama-server")
+    def __init__(self, binary, model, threads, streams, positions=PEER_POSITIONS_PER_STREAM, waits=True):
+        super().__init__("llama-server", waits)
         self._command = [binary, "-m", model, "-t", threads, "-tb", threads, "-np", streams,
                          "-c", positions * streams, "--host", "127.0.0.1", "--port", self.port]
 

@@ -25,6 +25,7 @@ FUNCTIONS = {"gpu_bench": "build/gpu/tests/bench/gpu_bench", "ask": None, "gpu_t
 DOCTEST_FLAGS = {"-tc", "-tce"}
 # Level of ./check -> whose flags it takes.
 LEVELS = {"bench": "tests/bench/run.py", "faults": "tests/bench/faults.py", "growth": "tests/bench/growth.py", "scale": "tests/bench/scale.py",
+          "first_minute": "tests/bench/first_minute.py",
           "planted": "tests/sim/planted.py", "clang-tidy": "tests/clang_tidy.py", "asan": "", "tsan": "", "fuzz": "tests/check.py fuzz", "sim": "", "unit": "", "system": "", "gpu": "", "all": "", "quick": ""}
 
 

@@ -152,6 +152,7 @@ TOOLS = {
     "sdk/python/setup.py": says(["--name"], 0, "baton", sys.executable, cwd=ROOT / "sdk/python"),
     "tests/bench/chart.py": is_imported,
     "tests/bench/faults.py": usage(),
+    "tests/bench/first_minute.py": usage(),
     "tests/bench/gpu.py": usage(),
     "tests/bench/random_model.py": usage(),
     "tests/bench/gpu_transformers.py": usage(),

@@ -19,9 +19,11 @@ BLOCK_POSITIONS = 64
 MB = 1e6
 
 
-def first_token(server):
-    """Seconds until the first piece of text, and the stream. Retries while the connection or the request is refused."""
-    begun, load = server.begun, loads.Load(server.url, 1, 1, max_tokens=8, model="bench", warmup=0, timeout=servers.READY_SECONDS_MAX)
+def first_token(server, fields=None):
+    """Seconds until the first piece of text, and the stream. Retries while the connection or the request is refused. `fields`: of the
+    request, in place of the usual ones."""
+    begun, load = server.begun, loads.Load(server.url, 1, 1, max_tokens=8, model="bench", warmup=0, timeout=servers.READY_SECONDS_MAX,
+                                           fields=fields or {})
     while time.monotonic() - begun < servers.READY_SECONDS_MAX:
         tried = time.monotonic()
         stream = loads.drive(load)[0][0]
