@@ -40,6 +40,9 @@ class FirstMinute(Settings):
     packages: pathlib.Path = None  # a folder with the .deb and the wheel; what it lacks is made of the build
     scratch: pathlib.Path = None
 
+    def undisturbed(self, measure):
+        return measure() if self.is_quick else super().undisturbed(measure)
+
 
 def arguments():
     parser = argparse.ArgumentParser(prog="./check first_minute", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

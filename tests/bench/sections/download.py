@@ -83,6 +83,15 @@ def of_curl(_, hub, folder):
     return {"curl": got - begin, "curl_and_sha256": time.monotonic() - begin}
 
 
+def one_download(settings, hub, measure):
+    folder = settings.scratch / "download"
+    folder.mkdir()
+    with settings.watch(measure.__name__):
+        seconds = measure(settings, hub, folder)
+    shutil.rmtree(folder)
+    return seconds
+
+
 def speed(settings):
     results = {"pull": [], "curl": [], "curl_and_sha256": []}
     with hub_with(BYTES_QUICK if settings.is_quick else BYTES) as hub:
@@ -90,11 +99,7 @@ def speed(settings):
         for round_index in range(settings.rounds):
             say(f"download: round {round_index + 1} of {settings.rounds}, {size / MB:.0f} MB")
             for measure in (of_baton, of_curl) if round_index % 2 == 0 else (of_curl, of_baton):
-                folder = settings.scratch / "download"
-                folder.mkdir()
-                with settings.watch(measure.__name__):
-                    seconds = measure(settings, hub, folder)
-                shutil.rmtree(folder)
+                seconds = settings.undisturbed(lambda measure=measure: one_download(settings, hub, measure))
                 for what, each in seconds.items():
                     results[what].append(size / MB / each)
     return judge(results)

@@ -73,7 +73,7 @@ def rows_of_model(settings, name, model, bar):
         say(f"run: round {round_index + 1} of {settings.rounds}, {model.name}")
         for side in sorted(sides, reverse=round_index % 2 == 1):
             try:
-                results[side].append(sides[side](settings, model))
+                results[side].append(settings.undisturbed(lambda side=side: sides[side](settings, model)))
             except servers.ServerFailed as error:
                 results[side].append(None)
                 failures[side] = str(error)

@@ -67,7 +67,7 @@ def wheel(settings):
         results = []
         for round_index in range(settings.rounds):
             say(f"wheel: round {round_index + 1} of {settings.rounds}")
-            results.append(one_installation(settings, file))
+            results.append(settings.undisturbed(lambda: one_installation(settings, file)))
     except (ToolFailed, servers.ServerFailed) as error:
         return [report.missing(name, str(error), "s", BAR_SECONDS, lower_is_better=True)]
     return [report.median_row(name, [whole for whole, _ in results], "s", BAR_SECONDS, lower_is_better=True),

@@ -80,7 +80,7 @@ def rows_of_model(settings, name, model, bar):
     try:
         for round_index in range(settings.rounds):
             say(f"switch: round {round_index + 1} of {settings.rounds}, {model.name}")
-            one = one_round(settings, (model, copy))
+            one = settings.undisturbed(lambda: one_round(settings, (model, copy)))
             switches, loaded = switches + one[0], loaded + one[1]
     except servers.ServerFailed as error:
         return [report.missing(f"switch.{name}", str(error), "s", bar, lower_is_better=True)]
