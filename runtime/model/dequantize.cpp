@@ -1,6 +1,7 @@
 // The scalar decoder of every supported block layout: the reference for the kernels, and fast
 // enough for rows read once. Layouts as in the GGUF specification (block_q* in ggml).
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/block_bytes.hpp"
+#include "runtime/model/block_codes.hpp"
 #include "schema/ensure.hpp"
 
 #include <bit>
@@ -8,34 +9,18 @@
 namespace baton::model {
 namespace {
 
-std::uint32_t u8(const std::byte* at) noexcept {
-  return std::to_integer<std::uint32_t>(*at);
-}
-
-std::uint16_t u16(const std::byte* at) noexcept {
-  return static_cast<std::uint16_t>(u8(at) | u8(at + 1) << 8U);
-}
-
-std::uint32_t u32(const std::byte* at) noexcept {
-  return u16(at) | static_cast<std::uint32_t>(u16(at + 2)) << 16U;
-}
-
 float i8_at(const std::byte* at) noexcept {
-  return static_cast<float>(static_cast<std::int8_t>(u8(at)));
-}
-
-float f16_at(const std::byte* at) noexcept {
-  return f16_to_f32(u16(at));
+  return static_cast<float>(static_cast<std::int8_t>(u8_at(at)));
 }
 
 void decode_f32(const std::byte* block, float* out) noexcept {
-  *out = std::bit_cast<float>(u32(block));
+  *out = std::bit_cast<float>(u32_at(block));
 }
 void decode_f16(const std::byte* block, float* out) noexcept {
   *out = f16_at(block);
 }
 void decode_bf16(const std::byte* block, float* out) noexcept {
-  *out = bf16_to_f32(u16(block));
+  *out = bf16_to_f32(u16_at(block));
 }
 
 // [f16 d][32 x i8 q]: x = d * q
@@ -46,16 +31,11 @@ void decode_q8_0(const std::byte* block, float* out) noexcept {
   }
 }
 
-// Element k of 32 nibbles in 16 bytes: the low halves come first.
-std::uint32_t nibble(const std::byte* quants, std::size_t k) noexcept {
-  return k < 16 ? u8(quants + k) & 15U : u8(quants + k - 16) >> 4U;
-}
-
 // [f16 d][16 bytes of nibbles]: x = d * (q - 8)
 void decode_q4_0(const std::byte* block, float* out) noexcept {
   const float d = f16_at(block);
   for (std::size_t k = 0; k < 32; ++k) {
-    out[k] = d * (static_cast<float>(nibble(block + 2, k)) - 8.0F);
+    out[k] = d * (static_cast<float>(nibble_at(block + 2, k)) - 8.0F);
   }
 }
 
@@ -64,16 +44,16 @@ void decode_q4_1(const std::byte* block, float* out) noexcept {
   const float d = f16_at(block);
   const float m = f16_at(block + 2);
   for (std::size_t k = 0; k < 32; ++k) {
-    out[k] = d * static_cast<float>(nibble(block + 4, k)) + m;
+    out[k] = d * static_cast<float>(nibble_at(block + 4, k)) + m;
   }
 }
 
 // [f16 d][u32 fifth bits][16 bytes of nibbles]: x = d * (q - 16)
 void decode_q5_0(const std::byte* block, float* out) noexcept {
   const float d = f16_at(block);
-  const std::uint32_t high = u32(block + 2);
+  const std::uint32_t high = u32_at(block + 2);
   for (std::size_t k = 0; k < 32; ++k) {
-    const std::uint32_t q = nibble(block + 6, k) | ((high >> k) & 1U) << 4U;
+    const std::uint32_t q = nibble_at(block + 6, k) | ((high >> k) & 1U) << 4U;
     out[k] = d * (static_cast<float>(q) - 16.0F);
   }
 }
@@ -82,9 +62,9 @@ void decode_q5_0(const std::byte* block, float* out) noexcept {
 void decode_q5_1(const std::byte* block, float* out) noexcept {
   const float d = f16_at(block);
   const float m = f16_at(block + 2);
-  const std::uint32_t high = u32(block + 4);
+  const std::uint32_t high = u32_at(block + 4);
   for (std::size_t k = 0; k < 32; ++k) {
-    const std::uint32_t q = nibble(block + 8, k) | ((high >> k) & 1U) << 4U;
+    const std::uint32_t q = nibble_at(block + 8, k) | ((high >> k) & 1U) << 4U;
     out[k] = d * static_cast<float>(q) + m;
   }
 }
@@ -99,11 +79,12 @@ struct scale_and_min {
 // of bytes 8..11 (scales low, mins high), the upper two in the top bits of bytes 0..7.
 scale_and_min packed_scale(const std::byte* scales, std::size_t i) noexcept {
   if (i < 4) {
-    return {static_cast<float>(u8(scales + i) & 63U), static_cast<float>(u8(scales + i + 4) & 63U)};
+    return {static_cast<float>(u8_at(scales + i) & 63U),
+            static_cast<float>(u8_at(scales + i + 4) & 63U)};
   }
-  const std::uint32_t low = u8(scales + i + 4);
-  const std::uint32_t scale = (low & 15U) | (u8(scales + i - 4) >> 6U) << 4U;
-  const std::uint32_t min = low >> 4U | (u8(scales + i) >> 6U) << 4U;
+  const std::uint32_t low = u8_at(scales + i + 4);
+  const std::uint32_t scale = (low & 15U) | (u8_at(scales + i - 4) >> 6U) << 4U;
+  const std::uint32_t min = low >> 4U | (u8_at(scales + i) >> 6U) << 4U;
   return {static_cast<float>(scale), static_cast<float>(min)};
 }
 
@@ -117,7 +98,7 @@ void decode_q4_k(const std::byte* block, float* out) noexcept {
     const float m = f16_at(block + 2) * min;
     const std::byte* quants = block + 16 + group / 2 * 32;
     for (std::size_t k = 0; k < 32; ++k) {
-      const std::uint32_t q = (u8(quants + k) >> (group % 2 * 4)) & 15U;
+      const std::uint32_t q = (u8_at(quants + k) >> (group % 2 * 4)) & 15U;
       out[group * 32 + k] = d * static_cast<float>(q) - m;
     }
   }
@@ -132,8 +113,8 @@ void decode_q5_k(const std::byte* block, float* out) noexcept {
     const std::byte* high = block + 16;
     const std::byte* quants = block + 48 + group / 2 * 32;
     for (std::size_t k = 0; k < 32; ++k) {
-      const std::uint32_t low = (u8(quants + k) >> (group % 2 * 4)) & 15U;
-      const std::uint32_t q = low | ((u8(high + k) >> group) & 1U) << 4U;
+      const std::uint32_t low = (u8_at(quants + k) >> (group % 2 * 4)) & 15U;
+      const std::uint32_t q = low | ((u8_at(high + k) >> group) & 1U) << 4U;
       out[group * 32 + k] = d * static_cast<float>(q) - m;
     }
   }
@@ -149,8 +130,8 @@ void decode_q6_k(const std::byte* block, float* out) noexcept {
     const std::size_t half = k / 128;
     const std::size_t j = k % 128 / 32;
     const std::size_t l = k % 32;
-    const std::uint32_t low = u8(block + half * 64 + j % 2 * 32 + l) >> (j / 2 * 4) & 15U;
-    const std::uint32_t high = u8(block + 128 + half * 32 + l) >> (2 * j) & 3U;
+    const std::uint32_t low = u8_at(block + half * 64 + j % 2 * 32 + l) >> (j / 2 * 4) & 15U;
+    const std::uint32_t high = u8_at(block + 128 + half * 32 + l) >> (2 * j) & 3U;
     const float q = static_cast<float>(low | high << 4U) - 32.0F;
     out[k] = d * i8_at(block + 192 + k / 16) * q;
   }
@@ -187,15 +168,29 @@ block_decoder decoder_of(tensor_type type) noexcept {
   }
 }
 
+void decode_codes(code_reader read, const std::byte* block, std::size_t n, float* out) noexcept {
+  for (std::size_t group = 0; group < n / codes_per_group; ++group) {
+    const auto [codes, scale, min] = read(block, group);
+    for (std::size_t k = 0; k < codes_per_group; ++k) {
+      *out++ = scale[k / 16] * static_cast<float>(codes[k]) - min[k / 16];
+    }
+  }
+}
+
 } // namespace
 
 void dequantize_row(tensor_type type, const std::byte* src, float* dst, std::size_t n) {
   const auto& traits = tensor_type_traits(type);
   const auto decode = decoder_of(type);
-  ENSURE(decode != nullptr, "tensors of type {} are not decoded", traits.name);
+  const auto read = code_reader_of(type);
+  ENSURE(decode != nullptr || read != nullptr, "tensors of type {} are not decoded", traits.name);
   ENSURE(n % traits.block_elements == 0, "{} elements of {} are not whole blocks", n, traits.name);
   for (std::size_t k = 0; k < n; k += traits.block_elements, src += traits.block_bytes) {
-    decode(src, dst + k);
+    if (decode != nullptr) {
+      decode(src, dst + k);
+    } else {
+      decode_codes(read, src, traits.block_elements, dst + k);
+    }
   }
 }
 

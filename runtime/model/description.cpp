@@ -21,24 +21,14 @@ constexpr std::uint32_t context_length_max = 1U << 28U;
 
 // Names from the specification's list of general.file_type; a checkpoint may have its own.
 std::string file_type_label(const model_file& file) {
-  constexpr std::array<std::pair<std::uint32_t, std::string_view>, 17> labels = {{
-      {0, "F32"},
-      {1, "F16"},
-      {2, "Q4_0"},
-      {3, "Q4_1"},
-      {7, "Q8_0"},
-      {8, "Q5_0"},
-      {9, "Q5_1"},
-      {10, "Q2_K"},
-      {11, "Q3_K_S"},
-      {12, "Q3_K_M"},
-      {13, "Q3_K_L"},
-      {14, "Q4_K_S"},
-      {15, "Q4_K_M"},
-      {16, "Q5_K_S"},
-      {17, "Q5_K_M"},
-      {18, "Q6_K"},
-      {32, "BF16"},
+  constexpr std::array<std::pair<std::uint32_t, std::string_view>, 33> labels = {{
+      {0, "F32"},      {1, "F16"},      {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+      {8, "Q5_0"},     {9, "Q5_1"},     {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+      {13, "Q3_K_L"},  {14, "Q4_K_S"},  {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+      {18, "Q6_K"},    {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"}, {22, "IQ3_XS"},
+      {23, "IQ3_XXS"}, {24, "IQ1_S"},   {25, "IQ4_NL"}, {26, "IQ3_S"},  {27, "IQ3_M"},
+      {28, "IQ2_S"},   {29, "IQ2_M"},   {30, "IQ4_XS"}, {31, "IQ1_M"},  {32, "BF16"},
+      {36, "TQ1_0"},   {37, "TQ2_0"},   {38, "MXFP4"},
   }};
   if (auto own = file.get_string("general.file_type")) {
     return *std::move(own);

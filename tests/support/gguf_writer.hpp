@@ -40,6 +40,11 @@ private:
 // Requires: dequantize_row decodes the type; values.size() is a whole number of blocks.
 std::vector<std::byte> quantize(model::tensor_type type, std::span<const float> values);
 
+// Blocks of random bytes with scales of about 0.05, so that every code and scale occurs. Elements
+// of float types are quantised from random values. Requires: as for quantize().
+std::vector<std::byte> random_blocks(model::tensor_type type, std::size_t elements,
+                                     std::uint32_t seed);
+
 class gguf_writer {
 public:
   explicit gguf_writer(std::uint32_t version = 3) : version_(version) {}

@@ -21,7 +21,7 @@ def git_sha1(content):
     return digest.hexdigest()
 
 
-F32, IQ4_NL = 0, 20  # ggml_type
+F32, I8 = 0, 24  # ggml_type
 HEADER_RANGE = f"bytes=0-{(256 << 10) - 1}"  # that the check before a download asks for first
 
 
@@ -40,7 +40,7 @@ def gguf(behind=b"", architecture="llama", kind=F32, padding=0):
     for name, shape in shapes.items():
         own = kind if "ffn_up" in name else F32
         tensors.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, own, len(data)))
-        size = math.prod(shape) * 4 if own == F32 else math.prod(shape) // 32 * 18
+        size = math.prod(shape) * 4 if own == F32 else math.prod(shape)
         data += bytes(-(-size // 32) * 32)
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + b"".join(tensors)
     return header + bytes(-len(header) % 32) + data + behind

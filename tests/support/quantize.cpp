@@ -1,30 +1,10 @@
 // The plain encoders of tests/support/gguf_writer.hpp: one block at a time, round to nearest.
-#include "tests/support/gguf_writer.hpp"
+#include "tests/support/quantize_steps.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace baton::testing {
 namespace {
-
-using block_values = std::span<const float>;
-
-float rounded_f16(float value) {
-  return model::f16_to_f32(model::f32_to_f16(value));
-}
-
-// The quantum nearest to value / step in [low, high]; 0 (clamped) where the step is zero.
-std::int32_t quantum(float value, float step, std::int32_t low, std::int32_t high) {
-  const float q = step == 0.0F ? 0.0F : std::nearbyint(value / step);
-  return static_cast<std::int32_t>(
-      std::clamp(q, static_cast<float>(low), static_cast<float>(high)));
-}
-
-// The value of greatest magnitude, with its sign.
-float extreme(block_values values) {
-  return *std::ranges::max_element(values, {}, [](float x) { return std::fabs(x); });
-}
 
 // 32 quanta of up to five bits: the fifth bits as a u32 (if wanted), then low halves, high halves.
 void put_quanta(byte_buffer& out, const std::array<std::uint32_t, 32>& q, bool has_fifth_bits) {
@@ -186,7 +166,8 @@ void put_block(byte_buffer& out, model::tensor_type type, block_values values) {
   default:
     break;
   }
-  ENSURE(false, "no encoder for {}", model::tensor_type_traits(type).name);
+  ENSURE(put_block_codes(out, type, values), "no encoder for {}",
+         model::tensor_type_traits(type).name);
 }
 
 } // namespace

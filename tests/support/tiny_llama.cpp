@@ -176,8 +176,22 @@ std::uint32_t file_type_of(model::tensor_type type) {
     return 16;
   case q6_k:
     return 18;
+  case q2_k:
+    return 10;
+  case q3_k:
+    return 12;
+  case iq4_nl:
+    return 25;
+  case iq4_xs:
+    return 30;
   case bf16:
     return 32;
+  case tq1_0:
+    return 36;
+  case tq2_0:
+    return 37;
+  case mxfp4:
+    return 38;
   default:
     return static_cast<std::uint32_t>(type); // the same number for the older types
   }

@@ -17,7 +17,8 @@ struct activation_terms {
   std::int32_t minus_128_sum;    // offset of bytes
   std::int32_t minus_128_sum_lo; // the same for k < 16 and k >= 16 separately
   std::int32_t minus_128_sum_hi;
-  std::int32_t unused[2];
+  float scaled_sum_lo; // scaled_sum of k < 16 and k >= 16, for formats with a min for each
+  float scaled_sum_hi;
 };
 
 enum class activation_width : std::uint8_t { bits8 = 0, bits16 = 1 };

@@ -58,7 +58,7 @@ constexpr byte_order arranged_order() {
 template <panel_format Format>
 struct tile_product {
   static constexpr panel_layout layout = layout_of(Format);
-  static constexpr bool has_offset = layout.has_bytes || layout.has_zero_point;
+  static constexpr bool has_offset = layout.multiplies_bytes() || layout.has_zero_point;
   using block_type = activation_block<activation_width::bits16>;
 
   // Terms that the rows of a pass add to a block's sums, side by side. Separate records would cost
@@ -106,6 +106,15 @@ struct tile_product {
     }
   }
 
+  // The bytes that nibbles stand for, with the offset of byte codes.
+  [[gnu::always_inline]] static inline __m512i number_of(__m512i nibbles) {
+    if constexpr (layout.table == code_table::none)
+      return nibbles;
+    static constexpr byte_table numbers = bytes_of(layout.table);
+    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers.codes));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), nibbles);
+  }
+
   // Unpacks the nibbles of a record into bytes in the order of k_of.
   static void unpack(const std::byte* record, std::byte* codes) {
     const __m512i low = _mm512_set1_epi8(15);
@@ -113,8 +122,9 @@ struct tile_product {
       for (std::size_t half = 0; half < halves; ++half) {
         const __m512i both = _mm512_loadu_si512(record + j * code_row_bytes + half * 64);
         std::byte* to = codes + 2 * j * code_row_bytes + half * 64;
-        _mm512_store_si512(to, _mm512_and_si512(both, low));
-        _mm512_store_si512(to + code_row_bytes, _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
+        _mm512_store_si512(to, number_of(_mm512_and_si512(both, low)));
+        _mm512_store_si512(to + code_row_bytes,
+                           number_of(_mm512_and_si512(_mm512_srli_epi16(both, 4), low)));
       }
   }
 
@@ -295,6 +305,9 @@ void take_amx_quantised_products(kernels& table) {
   take<panel_format::byte_min>(table);
   take<panel_format::nibble_min_f32>(table);
   take<panel_format::byte_min_f32>(table);
+  take<panel_format::nibble_iq4>(table);
+  take<panel_format::nibble_iq4_f32>(table);
+  take<panel_format::nibble_e2m1_f32>(table);
 }
 
 } // namespace baton::cpu

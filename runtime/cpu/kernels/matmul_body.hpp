@@ -1,7 +1,8 @@
 // The matrix product, written once over a vector type V; each kernels_<isa>.cpp instantiates it
 // with internal linkage. Every output has its own chain of operations over k:
 //   Quantised: per block of 32: exact int32 dot, acc = fma(float(dot), weight_scale * scale, acc),
-//              with a min also acc = fma(min, scaled_sum, acc).
+//              with a min also acc = fma(min, scaled_sum, acc). With two scales the same for each
+//              half of the block, then the mins.
 //   Float:     acc = fma(weight, activation, acc) for each k.
 //   Bf16:      see matmul_bf16_body.hpp.
 // The bits therefore do not depend on the tile, the neighbouring rows or the thread.
@@ -26,7 +27,8 @@ struct quantised_tile {
   static constexpr panel_layout layout = layout_of(Format);
   static constexpr bool is_wide = Width == activation_width::bits16;
   // 16-bit products cannot saturate, so their codes stay unsigned on every ISA.
-  static constexpr bool has_offset = layout.has_bytes && (is_wide || V::multiplies_offset_bytes);
+  static constexpr bool has_offset =
+      layout.multiplies_bytes() && (is_wide || V::multiplies_offset_bytes);
   using f32 = typename V::f32;
   using i32 = typename V::i32;
   using codes = typename V::codes;
@@ -46,7 +48,9 @@ struct quantised_tile {
   template <int Half>
   [[gnu::always_inline]] static inline std::int32_t offset(const activation_terms& t) {
     if constexpr (layout.has_zero_point)
-      return t.minus_8_sum;
+      return Half == 0   ? t.minus_128_sum_lo / 16
+             : Half == 1 ? t.minus_128_sum_hi / 16
+                         : t.minus_8_sum;
     else if constexpr (!has_offset)
       return 0;
     else if constexpr (Half == 0)
@@ -65,8 +69,8 @@ struct quantised_tile {
       const auto x = V::broadcast(block(a, stride, m).values + at);
 #pragma GCC unroll 2
       for (int i = 0; i < W; ++i)
-        acc.v[m][i] = layout.has_bytes ? V::dot_bytes(acc.v[m][i], c[i], x)
-                                       : V::dot_nibbles(acc.v[m][i], c[i], x);
+        acc.v[m][i] = layout.multiplies_bytes() ? V::dot_bytes(acc.v[m][i], c[i], x)
+                                                : V::dot_nibbles(acc.v[m][i], c[i], x);
     }
   }
 
@@ -77,7 +81,7 @@ struct quantised_tile {
     codes two[W];
 #pragma GCC unroll 2
     for (int i = 0; i < W; ++i)
-      two[i] = V::template words < Shift, layout.has_bytes ? 8 : 4 > (c[i]);
+      two[i] = V::template words < Shift, layout.multiplies_bytes() ? 8 : 4 > (c[i]);
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m) {
       const auto x = V::broadcast(block(a, stride, m).values + at);
@@ -97,7 +101,10 @@ struct quantised_tile {
       for (int i = 0; i < W; ++i)
         acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m).terms));
     constexpr std::size_t group_bytes = layout.has_bytes ? 256 : 128;
-    constexpr int nibble = layout.has_bytes ? 0 : 4; // codes of k >= 16 are the high nibbles
+    constexpr bool is_table = layout.table != code_table::none;
+    // Codes of k >= 16 are the high nibbles, until a table has made bytes of them.
+    constexpr int nibble = layout.multiplies_bytes() ? 0 : 4;
+    static constexpr byte_table numbers = bytes_of(layout.table);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j, w += group_bytes) {
       codes low[W], top[W];
@@ -105,9 +112,13 @@ struct quantised_tile {
       for (int i = 0; i < W; ++i) {
         low[i] = V::load_codes(w + i * 64);
         top[i] = layout.has_bytes ? V::load_codes(w + 128 + i * 64) : low[i];
-        if constexpr (!layout.has_bytes && !is_wide) {
+        if constexpr (!layout.has_bytes && (!is_wide || is_table)) {
           top[i] = V::high_nibbles(low[i]);
           low[i] = V::low_nibbles(low[i]);
+        }
+        if constexpr (is_table) {
+          top[i] = V::from_table(numbers.codes, top[i]);
+          low[i] = V::from_table(numbers.codes, low[i]);
         }
       }
       if constexpr (Half != 1 && is_wide) {
@@ -146,6 +157,19 @@ struct quantised_tile {
     }
   }
 
+  // sum = fma(min, scaled sum of activations, sum)
+  template <float activation_terms::*ScaledSum>
+  [[gnu::always_inline]] static inline void apply_min(f32 (&sum)[MR][W], const std::byte* mins,
+                                                      const std::byte* a, std::size_t stride) {
+#pragma GCC unroll 2
+    for (int i = 0; i < W; ++i) {
+      const f32 min = load_scale(mins, i);
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m)
+        sum[m][i] = V::fma(min, V::set(block(a, stride, m).terms.*ScaledSum), sum[m][i]);
+    }
+  }
+
   [[gnu::always_inline]] static inline void record(f32 (&sum)[MR][W], const std::byte* w, int half,
                                                    const std::byte* a, std::size_t stride) {
     const std::byte* codes_at = w + half * 64;
@@ -161,14 +185,13 @@ struct quantised_tile {
       dot_block<-1>(acc, codes_at, a, stride);
       apply(sum, acc, scales, a, stride);
     }
-    if constexpr (layout.has_min) {
-#pragma GCC unroll 2
-      for (int i = 0; i < W; ++i) {
-        const f32 min = load_scale(scales + layout.scale_bytes(), i);
-#pragma GCC unroll 8
-        for (int m = 0; m < MR; ++m)
-          sum[m][i] = V::fma(min, V::set(block(a, stride, m).terms.scaled_sum), sum[m][i]);
-      }
+    if constexpr (layout.has_min && layout.has_two_scales) {
+      apply_min<&activation_terms::scaled_sum_lo>(sum, scales + 2 * layout.scale_bytes(), a,
+                                                  stride);
+      apply_min<&activation_terms::scaled_sum_hi>(sum, scales + 3 * layout.scale_bytes(), a,
+                                                  stride);
+    } else if constexpr (layout.has_min) {
+      apply_min<&activation_terms::scaled_sum>(sum, scales + layout.scale_bytes(), a, stride);
     }
   }
 

@@ -10,6 +10,9 @@
 namespace baton::cpu {
 namespace {
 
+constexpr std::array tables = {bytes_of(code_table::none), bytes_of(code_table::iq4),
+                               bytes_of(code_table::e2m1)};
+
 // Byte index of output `o` for code k: groups of four k are contiguous.
 std::size_t byte_at(std::size_t o, std::size_t k) {
   return k % 16 / 4 * 256 + k / 16 * 128 + o * 4 + k % 4;
@@ -63,22 +66,28 @@ void write_codes(const weight_block& block, const panel_layout& layout, std::siz
     std::memcpy(record + nibble_at(o, k), stored.data() + k, 4);
 }
 
+// Scales, then mins: one per output, or one for each half of the block.
 void write_block(const weight_block& block, const panel_layout& layout, std::size_t o,
                  std::byte* record) {
   write_codes(block, layout, o, record);
-  std::byte* scales = record + layout.code_bytes();
-  write_scale(scales, o, block.scale[0], layout.has_f16_scales);
-  if (layout.has_two_scales)
-    write_scale(scales + layout.scale_bytes(), o, block.scale[1], layout.has_f16_scales);
+  std::byte* to = record + layout.code_bytes();
+  const auto put = [&](const std::array<float, 2>& of_halves) {
+    for (std::size_t i = 0; i < (layout.has_two_scales ? 2 : 1); ++i, to += layout.scale_bytes())
+      write_scale(to, o, of_halves[i], layout.has_f16_scales);
+  };
+  put(block.scale);
   if (layout.has_min)
-    write_scale(scales + layout.scale_bytes(), o, block.min, layout.has_f16_scales);
+    put(block.min);
 }
 
 int read_code(const std::byte* record, const panel_layout& layout, std::size_t o, std::size_t k) {
   if (layout.has_bytes)
     return std::to_integer<int>(record[byte_at(o, k)]) - 128;
-  const auto both = std::to_integer<int>(record[nibble_at(o, k)]);
-  return (k < 16 ? both & 15 : both >> 4) - (layout.has_zero_point ? 8 : 0);
+  const auto both = std::to_integer<unsigned>(record[nibble_at(o, k)]);
+  const unsigned code = k < 16 ? both & 15U : both >> 4U;
+  if (layout.table != code_table::none)
+    return tables[static_cast<std::size_t>(layout.table)].codes[code] - 128;
+  return static_cast<int>(code) - (layout.has_zero_point ? 8 : 0);
 }
 
 void unpack_floats(const packed_matrix& matrix, std::size_t row, float* out) {
@@ -127,16 +136,19 @@ void unpack_row(const packed_matrix& matrix, std::size_t row, float* out) {
   const std::size_t o = row % panel_rows;
   const std::byte* record = matrix.panel(row / panel_rows);
   for (std::size_t b = 0; b < matrix.blocks(); ++b, record += layout.record_bytes()) {
-    const std::byte* scales = record + layout.code_bytes();
-    const std::byte* second = scales + layout.scale_bytes();
-    const float scale = read_scale(scales, o, layout.has_f16_scales);
-    const float upper =
-        layout.has_two_scales ? read_scale(second, o, layout.has_f16_scales) : scale;
-    const float min = layout.has_min ? read_scale(second, o, layout.has_f16_scales) : 0.0F;
+    const std::byte* at = record + layout.code_bytes();
+    const auto take = [&](bool is_there) {
+      std::array<float, 2> of_halves{};
+      for (std::size_t i = 0; is_there && i < 2; ++i) {
+        of_halves[i] = read_scale(at, o, layout.has_f16_scales);
+        at += i == 1 || layout.has_two_scales ? layout.scale_bytes() : 0;
+      }
+      return of_halves;
+    };
+    const auto scale = take(true), min = take(layout.has_min);
     for (std::size_t k = 0; k < block_columns; ++k) {
-      const float product =
-          (k < 16 ? scale : upper) * static_cast<float>(read_code(record, layout, o, k));
-      out[b * block_columns + k] = layout.has_min ? product + min : product;
+      const float product = scale[k / 16] * static_cast<float>(read_code(record, layout, o, k));
+      out[b * block_columns + k] = layout.has_min ? product + min[k / 16] : product;
     }
   }
 }

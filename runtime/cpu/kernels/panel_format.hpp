@@ -5,11 +5,14 @@
 //   Codes:  `nibble`: 4 x [2 x 64 bytes]. Group j, output o holds the codes k = 4j .. 4j+3 in the
 //           low and k = 16+4j .. 16+4j+3 in the high halves of 4 bytes.
 //           `byte`: 4 x [low, high][2 x 64 bytes], the same order, each code stored as value + 128.
-//   Scales: one per output (f16 or f32), for byte_two_scales one per 16 k.
-//   Mins:   one per output, added once per block times the sum of the activations.
+//           Codes of a table are nibbles that stand for the numbers of code_tables.hpp.
+//   Scales: one per output (f16 or f32), with two scales one per 16 k.
+//   Mins:   as many, added once per block (or 16 k) times the sum of the activations.
 // Float panels have no blocks: [k][32 outputs]; bf16 panels hold k in pairs: [k / 2][32
 // outputs][2].
 #pragma once
+
+#include "runtime/model/code_tables.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +33,31 @@ enum class panel_format : std::uint8_t {
   nibble_min_f32,    // Q4_K: 6-bit scale times the super-block's scale, as float32; also the min
   byte_min_f32,      // Q5_K
   byte_two_scales,   // Q6_K: a float32 scale for each half of the block
+  nibble_two_scales, // Q3_K: (code - 8) * a float32 scale for each half
+  nibble_two_mins,   // Q2_K: code * scale + min, both float32 for each half
+  nibble_iq4,        // IQ4_NL: number of the code * f16 scale
+  nibble_iq4_f32,    // IQ4_XS: with a float32 scale
+  nibble_e2m1_f32,   // MXFP4
 };
-inline constexpr std::size_t panel_format_count = 10;
+inline constexpr std::size_t panel_format_count = 15;
+
+// The numbers that nibbles stand for; none: the codes themselves.
+enum class code_table : std::uint8_t { none, iq4, e2m1 };
+
+// The numbers of a table as byte codes (number + 128): a shuffle of 16 bytes looks them up.
+struct byte_table {
+  std::uint8_t codes[16];
+};
+[[gnu::always_inline]] constexpr byte_table bytes_of(code_table table) {
+  byte_table bytes{};
+  for (std::size_t i = 0; i < 16; ++i) {
+    const int number = table == code_table::iq4    ? model::iq4_numbers[i]
+                       : table == code_table::e2m1 ? model::e2m1_numbers[i]
+                                                   : 0;
+    bytes.codes[i] = static_cast<std::uint8_t>(number + 128);
+  }
+  return bytes;
+}
 
 struct panel_layout {
   bool is_float = false;
@@ -41,7 +67,10 @@ struct panel_layout {
   bool has_two_scales = false;
   bool has_f16_scales = false;   // else float32
   std::size_t element_bytes = 0; // of a float panel
+  code_table table = code_table::none;
 
+  // Whether kernels multiply bytes, as stored or from a table.
+  constexpr bool multiplies_bytes() const { return has_bytes || table != code_table::none; }
   constexpr std::size_t code_bytes() const {
     return is_float ? element_bytes * panel_rows * block_columns
                     : panel_rows * block_columns / (has_bytes ? 1 : 2);
@@ -50,7 +79,7 @@ struct panel_layout {
     return is_float ? 0 : panel_rows * (has_f16_scales ? 2 : 4);
   }
   constexpr std::size_t record_bytes() const {
-    return code_bytes() + scale_bytes() * (has_min || has_two_scales ? 2 : 1);
+    return code_bytes() + scale_bytes() * (has_two_scales ? 2 : 1) * (has_min ? 2 : 1);
   }
 };
 
@@ -75,6 +104,16 @@ constexpr panel_layout layout_of(panel_format format) {
     return {.has_bytes = true, .has_min = true};
   case panel_format::byte_two_scales:
     return {.has_bytes = true, .has_two_scales = true};
+  case panel_format::nibble_two_scales:
+    return {.has_zero_point = true, .has_two_scales = true};
+  case panel_format::nibble_two_mins:
+    return {.has_min = true, .has_two_scales = true};
+  case panel_format::nibble_iq4:
+    return {.has_f16_scales = true, .table = code_table::iq4};
+  case panel_format::nibble_iq4_f32:
+    return {.table = code_table::iq4};
+  case panel_format::nibble_e2m1_f32:
+    return {.table = code_table::e2m1};
   }
   return {};
 }

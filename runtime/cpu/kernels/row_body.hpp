@@ -134,7 +134,8 @@ template <class V>
   t.minus_128_sum = -128 * (lo + hi);
   t.minus_128_sum_lo = -128 * lo;
   t.minus_128_sum_hi = -128 * hi;
-  t.unused[0] = t.unused[1] = 0;
+  t.scaled_sum_lo = scale * static_cast<float>(lo);
+  t.scaled_sum_hi = scale * static_cast<float>(hi);
   return t;
 }
 

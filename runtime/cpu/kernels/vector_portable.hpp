@@ -198,6 +198,12 @@ struct vector_portable {
       code = static_cast<std::uint8_t>(code >> 4U);
     return c;
   }
+  // Each byte, 0 to 15, as an index.
+  BATON_OP codes from_table(const std::uint8_t (&table)[16], codes c) {
+    for (auto& code : c.v)
+      code = table[code];
+    return c;
+  }
   // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>
   BATON_OP codes words(codes c) {

@@ -2,7 +2,10 @@
 // Equivalent to model::dequantize_row; tests compare the two bit by bit.
 #include "runtime/cpu/kernels/weight_block.hpp"
 
+#include "runtime/model/block_codes.hpp"
 #include "schema/ensure.hpp"
+
+#include <algorithm>
 
 namespace baton::cpu {
 namespace {
@@ -32,7 +35,7 @@ template <class Code>
 weight_block fill(float scale, float min, Code code_of) {
   weight_block block;
   block.scale = {scale, scale};
-  block.min = min;
+  block.min = {min, min};
   for (std::size_t k = 0; k < block_columns; ++k)
     block.codes[k] = code_of(k);
   return block;
@@ -81,6 +84,25 @@ weight_block read_k45(const std::byte* at, std::size_t group, bool has_fifth) {
   });
 }
 
+// As whole numbers with scales, which a nibble format stores above a zero point or by a table.
+weight_block read_codes(model::code_reader read, panel_format format, const std::byte* at,
+                        std::size_t group) {
+  static_assert(model::codes_per_group == block_columns);
+  const auto [numbers, scale, min] = read(at, group);
+  const panel_layout layout = layout_of(format);
+  static constexpr std::array tables = {bytes_of(code_table::none), bytes_of(code_table::iq4),
+                                        bytes_of(code_table::e2m1)};
+  const byte_table& table = tables[static_cast<std::size_t>(layout.table)];
+  weight_block block{.codes = numbers, .scale = scale, .min = {-min[0], -min[1]}};
+  for (auto& stored : block.codes) {
+    if (layout.table != code_table::none)
+      stored = static_cast<std::int8_t>(std::ranges::find(table.codes, stored + 128) - table.codes);
+    else if (layout.has_zero_point)
+      stored = static_cast<std::int8_t>(stored + 8);
+  }
+  return block;
+}
+
 // Q6_K: [low nibbles][upper bit pairs][scales of 16][d], two halves of 128.
 weight_block read_q6_k(const std::byte* at, std::size_t group) {
   const std::size_t half = group / 4, j = group % 4;
@@ -120,6 +142,19 @@ std::optional<panel_format> panel_format_of(tensor_type type) noexcept {
     return panel_format::byte_min_f32;
   case tensor_type::q6_k:
     return panel_format::byte_two_scales;
+  case tensor_type::q3_k:
+    return panel_format::nibble_two_scales;
+  case tensor_type::q2_k:
+    return panel_format::nibble_two_mins;
+  case tensor_type::iq4_nl:
+    return panel_format::nibble_iq4;
+  case tensor_type::iq4_xs:
+    return panel_format::nibble_iq4_f32;
+  case tensor_type::mxfp4:
+    return panel_format::nibble_e2m1_f32;
+  case tensor_type::tq1_0:
+  case tensor_type::tq2_0:
+    return panel_format::nibble_zero_point;
   default:
     return std::nullopt;
   }
@@ -130,6 +165,8 @@ weight_block read_weight_block(tensor_type type, const std::byte* row, std::size
   const std::size_t groups = traits.block_elements / block_columns;
   ENSURE(groups > 0, "{} has no blocks of 32", traits.name);
   const std::byte* at = row + index / groups * traits.block_bytes;
+  if (const auto read = model::code_reader_of(type))
+    return read_codes(read, *panel_format_of(type), at, index % groups);
   switch (type) {
   case tensor_type::q4_0:
   case tensor_type::q4_1:

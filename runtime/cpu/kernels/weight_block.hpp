@@ -10,12 +10,13 @@
 
 namespace baton::cpu {
 
-// value k = code * scale (+ min); byte_two_scales: scale[k / 16].
+// value k = code * scale[k / 16] (+ min[k / 16]).
 struct weight_block {
-  // nibble formats: 0..15 as stored (zero point not subtracted); byte formats: the value.
+  // Nibble formats: 0..15 as stored, so the zero point is not subtracted and an index of a table
+  // not replaced. Byte formats: the value.
   std::array<std::int8_t, block_columns> codes;
   std::array<float, 2> scale;
-  float min;
+  std::array<float, 2> min;
 };
 
 // The panel format that holds a tensor type without loss; empty for types without kernels.

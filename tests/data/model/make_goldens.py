@@ -12,14 +12,30 @@ from gguf.quants import dequantize
 BLOCKS = 2
 # type -> byte offsets of its float16 fields: random bytes there would be NaN too often to say anything
 SCALES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+# Later types have random numbers of their own, so that the lines of the others stay as they are.
+LATER_SCALES = {T.Q2_K: [80, 82], T.Q3_K: [108], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [], T.TQ1_0: [52], T.TQ2_0: [64]}
 NOT_IN_FILES = {"Q8_1"}  # activations only, and the package's size differs from the format's
 
 
-def blocks_of(rng, kind):
+def blocks_of(rng, kind, scales, count=BLOCKS):
     size = GGML_QUANT_SIZES[kind][1]
-    raw = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
-    for at in SCALES[kind]:
-        raw[:, at : at + 2] = rng.normal(0, 0.05, (BLOCKS, 1)).astype(np.float16).view(np.uint8)
+    raw = rng.integers(0, 256, (count, size), dtype=np.uint8)
+    for at in scales:
+        raw[:, at : at + 2] = rng.normal(0, 0.05, (count, 1)).astype(np.float16).view(np.uint8)
+    return raw
+
+
+def line_of(kind, raw):
+    return f"blocks {kind.name} {raw.tobytes().hex()} {dequantize(raw, kind).astype('<f4').tobytes().hex()}"
+
+
+def later_blocks(kind):
+    rng = np.random.default_rng(20260102 + kind.value)
+    if kind is not T.MXFP4:
+        return blocks_of(rng, kind, LATER_SCALES[kind])
+    raw = blocks_of(rng, kind, [], 8)
+    raw[:, 0] = [0, 1, 2, 100, 126, 127, 128, 250]  # exponents: denormal, small, about 1, large
+    raw[0, 1:] = np.arange(16, dtype=np.uint8) * 17  # every code in both halves
     return raw
 
 
@@ -31,12 +47,12 @@ def main():
         if kind.name not in NOT_IN_FILES
     ]
     for kind in SCALES:
-        raw = blocks_of(rng, kind)
-        lines.append(f"blocks {kind.name} {raw.tobytes().hex()} {dequantize(raw, kind).astype('<f4').tobytes().hex()}")
+        lines.append(line_of(kind, blocks_of(rng, kind, SCALES[kind])))
     halves = np.array([0, 1, 0x3FF, 0x400, 0x3C00, 0x7BFF, 0x7C00, 0x8000, 0x8001, 0xFC00, 0xC248], dtype="<u2")
     lines.append(f"blocks F16 {halves.tobytes().hex()} {halves.view('<f2').astype('<f4').tobytes().hex()}")
     brains = np.array([0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x8000, 0xFF80, 0xC248], dtype="<u2")
     lines.append(f"blocks BF16 {brains.tobytes().hex()} {dequantize(brains.view(np.uint8), T.BF16).astype('<f4').tobytes().hex()}")
+    lines += [line_of(kind, later_blocks(kind)) for kind in LATER_SCALES]
     path = pathlib.Path(__file__).with_name("dequantize.golden")
     path.write_text("\n".join(lines) + "\n")
     print(path, path.stat().st_size, "bytes")

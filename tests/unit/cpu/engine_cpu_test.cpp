@@ -21,7 +21,7 @@ namespace {
 std::vector<tiny_llama> engine_shapes() {
   std::vector<tiny_llama> out;
   for (const auto type : {tensor_type::f32, tensor_type::q8_0, tensor_type::q4_0, tensor_type::q5_0,
-                          tensor_type::q5_1})
+                          tensor_type::q5_1, tensor_type::iq4_nl, tensor_type::mxfp4})
     out.push_back({.type = type});
   // Heads of 48, one KV head, widths that are no whole panels.
   out.push_back({.hidden = 96,
@@ -47,7 +47,9 @@ std::vector<tiny_llama> engine_shapes() {
                  .has_tied_embeddings = true});
   // Eight queries per KV head: more than one pass of attention.
   out.push_back({.hidden = 128, .heads = 8, .kv_heads = 1, .type = tensor_type::q4_1});
-  for (const auto type : {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k})
+  for (const auto type :
+       {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k, tensor_type::q2_k,
+        tensor_type::q3_k, tensor_type::iq4_xs, tensor_type::tq1_0, tensor_type::tq2_0})
     out.push_back({.hidden = 256,
                    .heads = 1,
                    .kv_heads = 1,

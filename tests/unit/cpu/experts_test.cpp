@@ -41,8 +41,8 @@ std::vector<tiny_llama> mixtures() {
        .type = tensor_type::q4_1},
       {.ffn = 96, .experts = 3, .experts_used = 3, .type = tensor_type::q8_0},
   };
-  for (const auto type :
-       {tensor_type::f16, tensor_type::bf16, tensor_type::q5_0, tensor_type::q5_1})
+  for (const auto type : {tensor_type::f16, tensor_type::bf16, tensor_type::q5_0, tensor_type::q5_1,
+                          tensor_type::mxfp4})
     out.push_back({.ffn = 32, .experts = 6, .experts_used = 2, .type = type});
   for (const auto type : {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k})
     out.push_back({.hidden = 256,

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string_view>
 
 using namespace baton;
@@ -61,8 +62,21 @@ prepared prepare_with(const problem& shape, std::vector<std::byte> raw,
 }
 
 prepared prepare(const problem& shape) {
-  return prepare_with(shape, quantize(shape.type, random_floats(shape.outputs * shape.columns, 11)),
+  return prepare_with(shape, random_blocks(shape.type, shape.outputs * shape.columns, 11),
                       random_floats(rows_max * shape.columns, 13, 3.0F));
+}
+
+int number_of(const cpu::panel_layout& layout, int code) {
+  if (layout.table == cpu::code_table::iq4)
+    return model::iq4_numbers[code];
+  if (layout.table == cpu::code_table::e2m1)
+    return model::e2m1_numbers[code];
+  return code - (layout.has_zero_point ? 8 : 0);
+}
+
+int sum_of(const quantised_block& block, std::size_t half) {
+  const auto values = std::span(block.values).subspan(half * 16, 16);
+  return std::accumulate(values.begin(), values.end(), 0);
 }
 
 float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
@@ -75,11 +89,15 @@ float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
     int dot[2] = {0, 0};
     for (std::size_t k = 0; k < 32; ++k)
       dot[layout.has_two_scales ? k / 16 : 0] +=
-          (weights.codes[k] - (layout.has_zero_point ? 8 : 0)) * block.values[k];
+          number_of(layout, weights.codes[k]) * block.values[k];
     for (std::size_t half = 0; half < (layout.has_two_scales ? 2U : 1U); ++half)
       sum = std::fma(static_cast<float>(dot[half]), weights.scale[half] * block.terms.scale, sum);
-    if (layout.has_min)
-      sum = std::fma(weights.min, block.terms.scaled_sum, sum);
+    if (layout.has_min && layout.has_two_scales)
+      for (std::size_t half = 0; half < 2; ++half)
+        sum = std::fma(weights.min[half],
+                       block.terms.scale * static_cast<float>(sum_of(block, half)), sum);
+    else if (layout.has_min)
+      sum = std::fma(weights.min[0], block.terms.scaled_sum, sum);
   }
   return sum;
 }

@@ -99,7 +99,7 @@ TEST_CASE("a row read back from panels has the bits of the scalar decoder") {
     if (!format)
       continue;
     CAPTURE(traits.name);
-    const auto raw = quantize(traits.type, random_floats(rows * columns, 7));
+    const auto raw = random_blocks(traits.type, rows * columns, 7);
     const std::size_t row_bytes = raw.size() / rows;
     cpu::packed_matrix matrix{*format, rows, columns, nullptr};
     std::vector<std::byte> memory(matrix.size_bytes());
@@ -123,6 +123,11 @@ TEST_CASE("the panel layouts have the sizes that the kernels were measured with"
   CHECK(bytes(cpu::panel_format::nibble_min) == 640);
   CHECK(bytes(cpu::panel_format::byte) == 1088);
   CHECK(bytes(cpu::panel_format::f16) == 2048);
+  CHECK(bytes(cpu::panel_format::nibble_two_scales) == 768);
+  CHECK(bytes(cpu::panel_format::nibble_two_mins) == 1024);
+  CHECK(bytes(cpu::panel_format::nibble_iq4) == 576);
+  CHECK(bytes(cpu::panel_format::nibble_iq4_f32) == 640);
+  CHECK(bytes(cpu::panel_format::nibble_e2m1_f32) == 640);
   for (std::size_t f = 0; f < cpu::panel_format_count; ++f)
     CHECK(bytes(static_cast<cpu::panel_format>(f)) % 64 == 0);
 }

@@ -31,8 +31,9 @@ struct parallel_shape {
 
 std::vector<parallel_shape> parallel_shapes() {
   std::vector<parallel_shape> out;
-  for (const auto type : {tensor_type::f32, tensor_type::f16, tensor_type::bf16, tensor_type::q8_0,
-                          tensor_type::q4_0, tensor_type::q5_0, tensor_type::q5_1})
+  for (const auto type :
+       {tensor_type::f32, tensor_type::f16, tensor_type::bf16, tensor_type::q8_0, tensor_type::q4_0,
+        tensor_type::q5_0, tensor_type::q5_1, tensor_type::iq4_nl, tensor_type::mxfp4})
     out.push_back({{.type = type}, 2});
   // The default model's ratios: three KV heads over two and three ranks, a tied head whose rows are
   // no whole panels.
@@ -57,7 +58,8 @@ std::vector<parallel_shape> parallel_shapes() {
   // Heads of 16 that stay together in pairs; one rank has an odd one.
   out.push_back({{.hidden = 96, .heads = 6, .kv_heads = 6, .type = tensor_type::q8_0}, 3});
   // Super-blocks of 256 columns.
-  for (const auto type : {tensor_type::q4_k, tensor_type::q6_k})
+  for (const auto type : {tensor_type::q4_k, tensor_type::q6_k, tensor_type::q2_k,
+                          tensor_type::q3_k, tensor_type::iq4_xs, tensor_type::tq2_0})
     out.push_back({{.hidden = 512,
                     .heads = 8,
                     .kv_heads = 4,

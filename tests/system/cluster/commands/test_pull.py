@@ -13,7 +13,7 @@ import time
 
 import pytest
 from harness import CLUSTER, MODEL, ROOT, Cluster
-from model_hub import COMMIT, HEADER_RANGE, IQ4_NL, Hub, Repository, gguf
+from model_hub import COMMIT, HEADER_RANGE, I8, Hub, Repository, gguf
 from test_run import Terminal
 
 PART = 16 << 20
@@ -315,7 +315,7 @@ def test_a_disk_without_room_is_noticed_before(home, hub):
 @pytest.mark.parametrize("content, message", [
     (gguf(architecture="mamba"), "architecture 'mamba': this build runs llama"),
     (gguf(architecture="mamba", padding=300_000), "architecture 'mamba'"),  # of a header that is longer than the first request
-    (gguf(kind=IQ4_NL), "tensor 'blk.0.ffn_up.weight' is IQ4_NL: this build reads"),
+    (gguf(kind=I8), "tensor 'blk.0.ffn_up.weight' is I8: this build reads"),
     (b"<html>a page of a proxy</html>" * 10, "not a GGUF file"),
 ])
 def test_what_would_not_run_is_not_downloaded(home, hub, content, message):
