@@ -1,4 +1,5 @@
 #include "runtime/model/family.hpp"
+#include "runtime/model/part_name.hpp"
 #include "runtime/model/slice.hpp"
 
 #include <algorithm>
@@ -361,15 +362,8 @@ result<description> describe(const model_file& file) {
   if (!kind) {
     return kind.error();
   }
-  const auto parts = file.get_u32("split.count", 1);
-  if (!parts) {
-    return parts.error();
-  }
-  if (*parts > 1) {
-    return fail(errc::unsupported_model,
-                "metadata key 'split.count' is {}: this build reads models of one file", *parts);
-  }
-  auto name = file.get_string("general.name", file.path().stem().string());
+  const std::filesystem::path own_name = without_part_number(file.path().filename().string());
+  auto name = file.get_string("general.name", own_name.stem().string());
   if (!name) {
     return name.error();
   }

@@ -126,6 +126,27 @@ gguf_writer& gguf_writer::erase_tensor(std::string_view name) {
   return *this;
 }
 
+std::vector<gguf_writer> gguf_writer::split(std::uint32_t count) const {
+  constexpr std::uint32_t kind_u16 = 2;
+  const auto first_of = [&](std::size_t part) {
+    return tensors_.begin() + static_cast<std::ptrdiff_t>(tensors_.size() * part / count);
+  };
+  std::vector<gguf_writer> parts;
+  for (std::uint16_t i = 0; i < count; ++i) {
+    gguf_writer part(version_);
+    part.alignment_ = alignment_;
+    if (i == 0) {
+      part.entries_ = entries_;
+    }
+    part.set_raw("split.no", kind_u16, byte_buffer().put(i));
+    part.set_raw("split.count", kind_u16, byte_buffer().put(static_cast<std::uint16_t>(count)));
+    part.set_i32("split.tensors.count", static_cast<std::int32_t>(tensors_.size()));
+    part.tensors_.assign(first_of(i), first_of(i + 1U));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 std::vector<std::byte> gguf_writer::bytes() const {
   byte_buffer out;
   constexpr std::uint32_t magic = 0x46554747; // "GGUF"

@@ -74,6 +74,10 @@ public:
                                 std::optional<std::uint64_t> offset = {});
   gguf_writer& erase_tensor(std::string_view name);
 
+  // The model in several files, as llama-gguf-split writes them. Tensors in their order, as many in
+  // each; the first has all keys. Requires: 2 <= count <= number of tensors.
+  std::vector<gguf_writer> split(std::uint32_t count) const;
+
   std::vector<std::byte> bytes() const;
   // Errors: io_failed.
   result<void> write(const std::filesystem::path& path) const;

@@ -76,6 +76,16 @@ error missing(std::string_view key) {
 } // namespace
 
 result<gguf_file> gguf_file::open(const std::filesystem::path& path) {
+  auto file = open_one(path);
+  if (file) {
+    if (auto r = file->open_parts(); !r) {
+      return r.error();
+    }
+  }
+  return file;
+}
+
+result<gguf_file> gguf_file::open_one(const std::filesystem::path& path) {
   auto data = mapped_file::open(path);
   if (!data) {
     return data.error();
@@ -260,9 +270,11 @@ result<void> gguf_file::copy_rows(std::string_view name, std::uint64_t first, st
   if (auto r = check_rows(tensor, first, count, out.size()); !r) {
     return r;
   }
-  const auto start = static_cast<std::uint64_t>(tensor.bytes.data() - data_.bytes().data());
-  if (auto r = data_.read_at(start + first * tensor.row_bytes(), out); !r) {
-    return fail(r.error().code, "{}: tensor '{}': {}", path().string(), name, r.error().message);
+  const mapped_file& data = file_with(it->second);
+  const auto start = static_cast<std::uint64_t>(tensor.bytes.data() - data.bytes().data());
+  if (auto r = data.read_at(start + first * tensor.row_bytes(), out); !r) {
+    return fail(r.error().code, "{}: tensor '{}': {}", data.path().string(), name,
+                r.error().message);
   }
   return {};
 }

@@ -2,6 +2,9 @@
 // file is untrusted: every count, length, offset and product is checked against the file's size
 // before use, and errors name the offending item.
 //
+// A model may be in several files: the first has the metadata, and keys of the form split.* say how
+// many there are. They are read as one.
+//
 // Layout: magic, version, tensor count, key count, then the metadata, the tensor infos, padding to
 // general.alignment, then the data (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 #pragma once
@@ -29,16 +32,25 @@ inline constexpr std::uint32_t alignment_max = 1U << 20U;
 
 class gguf_file final : public model_file {
 public:
-  // Errors: io_failed (cannot be opened or read), bad_model_file (the problem and its location),
-  // unsupported_model (big-endian, an unsupported version or tensor type).
+  // With all parts, if this is the first of several. Errors: io_failed (cannot be opened or read),
+  // bad_model_file (the problem and its location, or the part that is wrong), unsupported_model
+  // (big-endian, an unsupported version or tensor type).
   static result<gguf_file> open(const std::filesystem::path& path);
   // Only the header, of a file that holds the first bytes of one of `file_bytes`. Tensors have no
   // bytes, and there is no fingerprint. Errors: as open(), without the path; not_ready (the header
   // goes on behind the bytes that are there).
   static result<gguf_file> open_header(const std::filesystem::path& path, std::uint64_t file_bytes);
 
+  // Files that the model is in, by the metadata; 1 without the key. Errors: bad_model_file.
+  result<std::uint32_t> part_count() const;
+  // Takes the tensors of the next part; the first part is this file. Errors: bad_model_file (it is
+  // not the next one).
+  result<void> add_part(gguf_file part);
+  // Whether all parts are there, with the tensors that the metadata counts. Errors: bad_model_file.
+  result<void> check_parts() const;
+
   const std::filesystem::path& path() const noexcept override { return data_.path(); }
-  std::uint64_t size_bytes() const noexcept override { return size_bytes_; }
+  std::uint64_t size_bytes() const noexcept override { return size_bytes_; } // of all parts
   std::string_view form() const noexcept override { return "GGUF"; }
   std::uint32_t version() const noexcept { return version_; }
   std::uint32_t alignment() const noexcept { return alignment_; }
@@ -81,6 +93,9 @@ private:
   };
 
   gguf_file() = default;
+  static result<gguf_file> open_one(const std::filesystem::path& path);
+  result<void> open_parts();
+  const mapped_file& file_with(std::size_t tensor) const noexcept;
   const entry* find_entry(std::string_view key) const noexcept;
   // Requires: the key is present.
   error wrong_kind(std::string_view key, std::string_view wanted) const;
@@ -99,6 +114,11 @@ private:
   std::vector<std::byte> header_;
   std::map<std::string, entry, std::less<>> metadata_;
   std::vector<tensor_view> tensors_;
+  struct later_part {
+    mapped_file data;
+    std::size_t first_tensor = 0;
+  };
+  std::vector<later_part> later_parts_;
   std::map<std::string, std::size_t, std::less<>> index_by_name_;
 };
 

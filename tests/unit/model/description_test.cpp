@@ -164,8 +164,6 @@ TEST_CASE("an unsupported feature is rejected by its key") {
        unsupported_model, "causal"},
       {"a key from the future", [](auto& w) { w.set_u32("llama.attention.twist", 1); },
        unsupported_model, "'llama.attention.twist'"},
-      {"a split file", [](auto& w) { w.set_u32("split.count", 2); }, unsupported_model,
-       "split.count"},
       {"values of another size", [](auto& w) { w.set_u32("llama.attention.value_length", 8); },
        unsupported_model, "value_length"},
       {"factors for long contexts",
