@@ -1,30 +1,32 @@
 #include "cluster/hub/file_choice.hpp"
 
 #include "cluster/files/shown_bytes.hpp"
+#include "runtime/model/part_name.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <string_view>
 
 namespace baton::cluster {
 namespace {
 
-// The order of choice, best first: Q4_K_M, what is nearest to it in bits, then ever larger files.
-constexpr std::array<std::string_view, 17> quants_that_run{
-    "Q4_K_M", "Q4_K_S", "Q4_K_L", "Q4_K", "Q5_K_S", "Q5_K_M", "Q5_K_L", "Q5_K", "Q4_1",
-    "Q4_0",   "Q5_0",   "Q5_1",   "Q6_K", "Q6_K_L", "Q8_0",   "BF16",   "F16"};
+// The order of choice, best first: Q4_K_M, the nearest to it in bits, ever larger files, then ever
+// smaller ones, which answer worse.
+constexpr std::array<std::string_view, 29> quants_that_run{
+    "Q4_K_M", "Q4_K_S", "Q4_K_L", "Q4_K", "Q5_K_S", "Q5_K_M", "Q5_K_L", "Q5_K",  "Q4_1", "Q4_0",
+    "IQ4_NL", "MXFP4",  "IQ4_XS", "Q5_0", "Q5_1",   "Q6_K",   "Q6_K_L", "Q8_0",  "BF16", "F16",
+    "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q3_K", "Q2_K_L", "Q2_K",   "Q2_K_S", "TQ2_0", "TQ1_0"};
 constexpr std::array<std::string_view, 1> quants_of_last_resort{"F32"};
 // Known names whose weights, or some of them, are of types that do not run here.
-constexpr std::array<std::string_view, 37> quants_that_do_not_run{
-    "UD-Q4_K_XL", "UD-Q5_K_XL", "UD-Q6_K_XL", "UD-Q8_K_XL", "UD-Q3_K_XL", "UD-Q2_K_XL", "Q2_K",
-    "Q2_K_S",     "Q2_K_L",     "Q2_K_XL",    "Q3_K",       "Q3_K_S",     "Q3_K_M",     "Q3_K_L",
+constexpr std::array<std::string_view, 25> quants_that_do_not_run{
+    "UD-Q4_K_XL", "UD-Q5_K_XL", "UD-Q6_K_XL", "UD-Q8_K_XL", "UD-Q3_K_XL", "UD-Q2_K_XL", "Q2_K_XL",
     "Q3_K_XL",    "Q4_K_XL",    "Q5_K_XL",    "Q6_K_XL",    "Q8_K_XL",    "IQ1_S",      "IQ1_M",
     "IQ2_XXS",    "IQ2_XS",     "IQ2_S",      "IQ2_M",      "IQ3_XXS",    "IQ3_XS",     "IQ3_S",
-    "IQ3_M",      "IQ4_XS",     "IQ4_NL",     "TQ1_0",      "TQ2_0",      "MXFP4",      "Q4_0_4_4",
-    "Q4_0_4_8",   "Q4_0_8_8"};
+    "IQ3_M",      "Q4_0_4_4",   "Q4_0_4_8",   "Q4_0_8_8"};
 
 constexpr std::string_view weights = ".safetensors";
 constexpr std::string_view single_weights = "model.safetensors";
@@ -53,9 +55,9 @@ std::string_view file_name(std::string_view path) noexcept {
   return path.substr(path.rfind('/') + 1);
 }
 
-// "A-Q4_K_M" for sub/a-q4_k_m.gguf
+// "A-Q4_K_M" for sub/a-q4_k_m.gguf and sub/a-q4_k_m-00001-of-00003.gguf
 std::string upper_stem(std::string_view path) {
-  auto name = upper(file_name(path));
+  auto name = upper(file_name(model::without_part_number(path)));
   return name.substr(0, name.rfind('.'));
 }
 
@@ -68,19 +70,6 @@ bool ends_with_quant(std::string_view stem, std::string_view quant) noexcept {
     return false;
   const auto at = stem.size() - quant.size();
   return at == 0 || stem[at - 1] == '-' || stem[at - 1] == '.' || stem[at - 1] == '_';
-}
-
-// name-00001-of-00003.gguf
-bool is_part(std::string_view stem) noexcept {
-  const auto of = stem.rfind("-OF-");
-  const auto is_number = [](std::string_view digits) {
-    return !digits.empty() &&
-           std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  if (of == stem.npos || !is_number(stem.substr(of + 4)))
-    return false;
-  const auto dash = stem.rfind('-', of - 1);
-  return dash != stem.npos && dash < of && is_number(stem.substr(dash + 1, of - dash - 1));
 }
 
 // The lower, the better; none: it does not run here.
@@ -106,9 +95,13 @@ std::vector<std::string> names_of(const std::vector<hub_file>& files) {
   return names;
 }
 
-bool matches(const hub_file& file, const std::string& quant) {
-  return file.path == quant || file_name(file.path) == quant ||
-         ends_with_quant(upper_stem(file.path), upper(quant));
+std::uint64_t sum_of(const std::vector<hub_file>& files) noexcept {
+  return std::accumulate(files.begin(), files.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const hub_file& f) { return sum + f.bytes; });
+}
+
+bool is_path_or_name(const hub_file& file, const std::string& text) {
+  return file.path == text || file_name(file.path) == text;
 }
 
 // Among files of one quantization the shortest path wins: not a subfolder's, nor a variant's.
@@ -117,60 +110,80 @@ bool is_before(const hub_file& a, const hub_file& b) noexcept {
          std::pair(b.path.size(), std::string_view(b.path));
 }
 
-file_choice one_gguf(const hub_file& file, std::string why) {
-  file_choice choice;
-  choice.files = {file};
-  choice.gguf = file.path;
-  choice.why = std::move(why);
-  return choice;
-}
-
-// The GGUF files of a repository by what can be done with them.
+// The GGUF files of a repository by what can be done with them. A model in several parts is one of
+// `whole`: its first part's path with the bytes of all.
 struct gguf_files {
-  std::vector<hub_file> whole, parts, projectors;
+  std::vector<hub_file> whole, projectors;
+  std::map<std::string, std::vector<hub_file>> parts;      // by the first part's path
+  std::map<std::string, std::vector<hub_file>> incomplete; // the same, some are not listed
 
   explicit gguf_files(const std::vector<hub_file>& all) {
     for (const auto& f : all) {
       if (!is_gguf_name(f.path))
         continue;
       const auto stem = upper_stem(f.path);
-      auto& group = is_part(stem) ? parts
-                    : stem.find("MMPROJ") != stem.npos || stem.find("IMATRIX") != stem.npos
-                        ? projectors
-                        : whole;
-      group.push_back(f);
+      if (stem.find("MMPROJ") != stem.npos || stem.find("IMATRIX") != stem.npos)
+        projectors.push_back(f);
+      else if (const auto part = model::parse_part_name(f.path))
+        incomplete[part->of(1)].push_back(f);
+      else
+        whole.push_back(f);
     }
+    for (auto& [first, files] : incomplete) {
+      if (files.size() < model::parse_part_name(first)->count)
+        continue;
+      std::sort(files.begin(), files.end(),
+                [](const hub_file& a, const hub_file& b) { return a.path < b.path; });
+      whole.push_back({first, sum_of(files), {}, {}});
+      parts.emplace(first, std::move(files));
+    }
+    for (const auto& [first, files] : parts)
+      incomplete.erase(first);
   }
-  bool empty() const noexcept { return whole.empty() && parts.empty(); }
+  bool empty() const noexcept { return whole.empty() && incomplete.empty(); }
+
+  bool matches(const hub_file& file, const std::string& quant) const {
+    const auto found = parts.find(file.path);
+    return is_path_or_name(file, quant) || ends_with_quant(upper_stem(file.path), upper(quant)) ||
+           (found != parts.end() &&
+            std::any_of(found->second.begin(), found->second.end(),
+                        [&](const hub_file& part) { return is_path_or_name(part, quant); }));
+  }
+  file_choice choice_of(const hub_file& file, std::string why) const {
+    const auto found = parts.find(file.path);
+    file_choice choice;
+    choice.files = found != parts.end() ? found->second : std::vector<hub_file>{file};
+    choice.gguf = file.path;
+    choice.why = std::move(why);
+    if (choice.files.size() > 1)
+      choice.why += fmt::format("; it is in {} files", choice.files.size());
+    return choice;
+  }
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
-    if (!parts.empty())
-      all.push_back(
-          fmt::format("left aside: {} files of models in several parts, which are not read "
-                      "({}, ...)",
-                      parts.size(), parts.front().path));
+    for (const auto& [first, files] : incomplete)
+      all.push_back(fmt::format("left aside: {}: {}", first, shown_lack(first)));
     for (const auto& f : projectors)
       all.push_back(fmt::format("left aside: {} (no language model)", f.path));
     return all;
+  }
+  // "2 of its 3 parts are there"
+  std::string shown_lack(const std::string& first) const {
+    return fmt::format("{} of its {} parts are there", incomplete.at(first).size(),
+                       model::parse_part_name(first)->count);
   }
 };
 
 result<file_choice> choose_named(const gguf_files& files, const std::string& quant) {
   const hub_file* best = nullptr;
   for (const auto& f : files.whole)
-    if (matches(f, quant) && (best == nullptr || is_before(f, *best)))
+    if (files.matches(f, quant) && (best == nullptr || is_before(f, *best)))
       best = &f;
   if (best != nullptr)
-    return one_gguf(*best, fmt::format("{}: it was asked for", best->path));
-  for (const auto& f : files.parts) {
-    auto stem = upper_stem(f.path);
-    stem.resize(stem.rfind('-', stem.rfind("-OF-") - 1)); // without "-00001-OF-00003"
-    if (f.path == quant || ends_with_quant(stem, upper(quant)))
-      return fail(errc::unsupported_model,
-                  "{} is a model in several parts, which is not read: join them with llama.cpp's "
-                  "llama-gguf-split --merge, or choose one of {}",
-                  f.path, fmt::join(names_of(files.whole), ", "));
-  }
+    return files.choice_of(*best, fmt::format("{}: it was asked for", best->path));
+  for (const auto& [first, parts] : files.incomplete)
+    if (files.matches(parts.front(), quant) || first == quant)
+      return fail(errc::not_found, "{}: {}", first, files.shown_lack(first));
   return fail(errc::not_found, "no GGUF file is {}: there are {}", quant,
               fmt::join(names_of(files.whole), ", "));
 }
@@ -205,7 +218,7 @@ error nothing_fits(const std::vector<hub_file>& that_run, const memory_room& roo
 std::string why_chosen(const gguf_files& files, const hub_file& best, const hub_file& chosen,
                        const std::optional<memory_room>& room) {
   if (files.whole.size() == 1)
-    return fmt::format("{}: the only GGUF file", chosen.path);
+    return fmt::format("{}: the only GGUF model", chosen.path);
   auto why = fmt::format("{}: of {} the nearest to {}", chosen.path,
                          fmt::join(names_of(files.whole), ", "), quants_that_run.front());
   if (chosen.path != best.path)
@@ -217,10 +230,8 @@ std::string why_chosen(const gguf_files& files, const hub_file& best, const hub_
 
 result<file_choice> choose_best(const gguf_files& files, const std::optional<memory_room>& room) {
   if (files.whole.empty())
-    return fail(errc::unsupported_model,
-                "its GGUF files are in several parts ({}, ...), which are not read: join them with "
-                "llama.cpp's llama-gguf-split --merge",
-                files.parts.front().path);
+    return fail(errc::not_found, "its GGUF model is not complete: {}: {}",
+                files.incomplete.begin()->first, files.shown_lack(files.incomplete.begin()->first));
   const auto that_run = ranked(files.whole);
   if (that_run.empty())
     return fail(errc::unsupported_model, "its GGUF files are {}, which do not run here",
@@ -230,7 +241,7 @@ result<file_choice> choose_best(const gguf_files& files, const std::optional<mem
   });
   if (chosen == that_run.end())
     return nothing_fits(that_run, *room);
-  return one_gguf(*chosen, why_chosen(files, that_run.front(), *chosen, room));
+  return files.choice_of(*chosen, why_chosen(files, that_run.front(), *chosen, room));
 }
 
 result<file_choice> choose_directory(const std::vector<hub_file>& all) {
@@ -270,8 +281,7 @@ result<file_choice> choose_directory(const std::vector<hub_file>& all) {
 } // namespace
 
 std::uint64_t file_choice::bytes() const noexcept {
-  return std::accumulate(files.begin(), files.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const hub_file& f) { return sum + f.bytes; });
+  return sum_of(files);
 }
 
 std::string quant_of_name(const std::string& path) {

@@ -19,8 +19,8 @@ struct hub_file {
 
 struct file_choice {
   std::vector<hub_file> files;
-  std::string gguf;               // the one file of it; empty: a directory of safetensors
-  std::string why;                // a sentence for people
+  std::string gguf; // it, or the first of its parts; empty: a directory of safetensors
+  std::string why;  // a sentence for people
   std::vector<std::string> notes; // what was left aside, and why
 
   std::uint64_t bytes() const noexcept;
@@ -37,7 +37,8 @@ struct memory_room {
 // order. Without a room every file fits. A quantization that is asked for, and a directory of
 // safetensors, is chosen even if it does not fit, with a note. Errors: not_found (no such
 // quantization, or no model at all), unsupported_model (only files that do not run here),
-// does_not_fit (names the smallest file and the memory).
+// does_not_fit (names the smallest file and the memory). A model in several parts is chosen like a
+// file, with all of them; one that lacks some is not.
 result<file_choice> choose_files(const std::vector<hub_file>& all, const std::string& quant,
                                  const std::optional<memory_room>& room = std::nullopt);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace baton::cluster {
@@ -18,12 +19,13 @@ constexpr std::uint64_t header_growth = 4;
 constexpr std::chrono::seconds header_seconds_max{60};
 constexpr int range_status = 206;
 
-result<remote_blob> blob_of(const pull_plan& plan, const hub_settings& settings,
+// The bytes of a file of the plan.
+result<remote_blob> blob_of(const pull_plan& plan, std::size_t file, const hub_settings& settings,
                             const hub_events& events) {
   const hub_client client(settings, events);
   if (plan.reference.from == model_reference::source::url)
-    return client.blob_at(plan.reference.text);
-  return client.blob(plan.reference.repository, plan.commit, plan.choice.files.front());
+    return client.blob_at(urls_of_model(plan.reference.text).at(file));
+  return client.blob(plan.reference.repository, plan.commit, plan.choice.files.at(file));
 }
 
 // Appends [text.size(), end) of the file. False: the server sent something else.
@@ -43,9 +45,8 @@ bool append_range(std::string& text, std::uint64_t end, const remote_blob& from,
   return true;
 }
 
-} // namespace
-
-result<void> check_header_bytes(std::span<const char> beginning, std::uint64_t file_bytes) {
+// The header in the first bytes of a file. Errors: as check_header_bytes.
+result<model::gguf_file> header_in(std::span<const char> beginning, std::uint64_t file_bytes) {
   const auto memory = memory_file::create("baton-header");
   if (!memory)
     return memory.error();
@@ -57,8 +58,47 @@ result<void> check_header_bytes(std::span<const char> beginning, std::uint64_t f
       return fail(errc::io_failed, "no memory for a header: {}", std::strerror(errno));
     beginning = beginning.subspan(static_cast<std::size_t>(n));
   }
-  const auto file =
-      model::gguf_file::open_header(fmt::format("/proc/self/fd/{}", memory->fd()), file_bytes);
+  return model::gguf_file::open_header(fmt::format("/proc/self/fd/{}", memory->fd()), file_bytes);
+}
+
+// Errors: those of the header, and not_ready (the server sends no ranges, or the header is long).
+result<model::gguf_file> header_of(const remote_blob& from, const hub_settings& settings) {
+  std::string beginning;
+  for (auto end = checked_step_bytes; end <= checked_bytes_max; end *= header_growth) {
+    if (!append_range(beginning, end, from, settings))
+      break;
+    auto file = header_in(beginning, from.bytes);
+    if (file || file.error().code != errc::not_ready || beginning.size() == from.bytes)
+      return file;
+  }
+  return fail(errc::not_ready, "the header is not read");
+}
+
+// The headers of all parts as one model.
+result<model::gguf_file> headers_of(const pull_plan& plan, const hub_settings& settings,
+                                    const hub_events& events) {
+  std::optional<model::gguf_file> all;
+  for (std::size_t i = 0; i < plan.choice.files.size(); ++i) {
+    const auto from = blob_of(plan, i, settings, events);
+    auto part =
+        from ? header_of(*from, settings) : result<model::gguf_file>(fail(errc::not_ready, "no"));
+    if (!part)
+      return part;
+    if (!all) {
+      all.emplace(*std::move(part));
+    } else if (auto ok = all->add_part(*std::move(part)); !ok) {
+      return fail(ok.error().code, "{}: {}", plan.choice.files[i].path, ok.error().message);
+    }
+  }
+  if (auto ok = all->check_parts(); !ok)
+    return ok.error();
+  return *std::move(all);
+}
+
+} // namespace
+
+result<void> check_header_bytes(std::span<const char> beginning, std::uint64_t file_bytes) {
+  const auto file = header_in(beginning, file_bytes);
   if (!file)
     return file.error();
   const auto model = model::describe(*file);
@@ -69,24 +109,15 @@ result<void> check_header(const pull_plan& plan, const hub_settings& settings,
                           const hub_events& events) {
   if (plan.choice.gguf.empty() || plan.bytes_missing == 0)
     return {};
-  const auto from = blob_of(plan, settings, events);
-  if (!from)
+  const auto file = headers_of(plan, settings, events);
+  const auto model = file ? model::describe(*file) : result<model::description>(file.error());
+  if (model)
     return {};
-  std::string beginning;
-  for (auto end = checked_step_bytes; end <= checked_bytes_max; end *= header_growth) {
-    if (!append_range(beginning, end, *from, settings))
-      return {};
-    const auto ok = check_header_bytes(beginning, from->bytes);
-    if (ok)
-      return {};
-    const auto code = ok.error().code;
-    if (code == errc::unsupported_model || code == errc::bad_model_file)
-      return fail(code, "{}: {} does not run here, and is not downloaded: {}",
-                  text_of(plan.reference), plan.choice.gguf, ok.error().message);
-    if (code != errc::not_ready || beginning.size() == from->bytes)
-      return {};
-  }
-  return {};
+  const auto code = model.error().code;
+  if (code != errc::unsupported_model && code != errc::bad_model_file)
+    return {};
+  return fail(code, "{}: {} does not run here, and is not downloaded: {}", text_of(plan.reference),
+              plan.choice.gguf, model.error().message);
 }
 
 } // namespace baton::cluster

@@ -1,5 +1,5 @@
-// Whether a model of a hub runs here, by the first bytes of its GGUF file: the architecture, its
-// settings, and the types of the tensors. So nothing is downloaded in vain.
+// Whether a model of a hub runs here: its architecture, its settings and the types of its tensors
+// do. The first bytes of its GGUF files are enough for that, so nothing is downloaded in vain.
 #pragma once
 
 #include "cluster/hub/pull.hpp"

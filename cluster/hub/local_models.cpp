@@ -5,6 +5,7 @@
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/model_reference.hpp"
 #include "cluster/hub/ollama/ollama_store.hpp"
+#include "runtime/model/part_name.hpp"
 
 #include <algorithm>
 #include <set>
@@ -39,6 +40,21 @@ bool leads_to(const std::string& quant, const std::vector<hub_file>& files,
   return !quant.empty() && choice && choice->gguf == path;
 }
 
+// Bytes of a GGUF model by its file, or its first part's; empty: a later part, or some are missing.
+std::optional<std::uint64_t> bytes_of_model(const fs::path& path) {
+  const auto part = model::parse_part_name(path.string());
+  if (!part)
+    return bytes_of_file(path);
+  std::uint64_t bytes = 0;
+  for (std::uint32_t number = 1; part->number == 1 && number <= part->count; ++number) {
+    std::error_code failed;
+    if (!fs::exists(part->of(number), failed))
+      return std::nullopt;
+    bytes += bytes_of_file(part->of(number));
+  }
+  return part->number == 1 ? std::optional(bytes) : std::nullopt;
+}
+
 void add_snapshot(std::vector<local_model>& to, const hub_cache& cache,
                   const cached_snapshot& snapshot) {
   model_reference name;
@@ -51,6 +67,9 @@ void add_snapshot(std::vector<local_model>& to, const hub_cache& cache,
     if (!is_gguf_path(file.path))
       continue;
     has_gguf = true;
+    const auto choice = choose_files(snapshot.files, file.path);
+    if (!choice || choice->gguf != file.path)
+      continue; // a later part, or others are missing
     // The quantization where it leads to this file, else the file's path.
     name.quant = quant_of_name(file.path);
     if (!leads_to(name.quant, snapshot.files, file.path))
@@ -60,7 +79,7 @@ void add_snapshot(std::vector<local_model>& to, const hub_cache& cache,
                   .shown = text,
                   .source = "huggingface",
                   .format = "gguf",
-                  .bytes = file.bytes,
+                  .bytes = choice->bytes(),
                   .path = directory / file.path});
   }
   if (has_gguf)
@@ -91,16 +110,18 @@ void add_folder(std::vector<local_model>& to, const fs::path& base, const std::s
   std::error_code failed;
   for (const auto& path : files_below(base, folder_depth_max)) {
     const auto shown = path.lexically_relative(base).string();
-    if (is_gguf_path(path))
-      to.push_back({.name = path.string(),
-                    .shown = shown,
-                    .source = source,
-                    .format = "gguf",
-                    .bytes = bytes_of_file(path),
-                    .path = path});
-    else if (path.extension() == ".safetensors" &&
-             fs::exists(path.parent_path() / "config.json", failed))
+    if (is_gguf_path(path)) {
+      if (const auto bytes = bytes_of_model(path))
+        to.push_back({.name = path.string(),
+                      .shown = shown,
+                      .source = source,
+                      .format = "gguf",
+                      .bytes = *bytes,
+                      .path = path});
+    } else if (path.extension() == ".safetensors" &&
+               fs::exists(path.parent_path() / "config.json", failed)) {
       folders.insert(path.parent_path());
+    }
   }
   for (const auto& folder : folders) {
     std::uint64_t bytes = 0;

@@ -4,6 +4,7 @@
 #include "cluster/hub/hub_cache.hpp"
 #include "cluster/hub/known_models.hpp"
 #include "cluster/hub/ollama/ollama_store.hpp"
+#include "runtime/model/part_name.hpp"
 #include "schema/digest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -66,15 +67,15 @@ download_target target_of(const hub_cache& cache, const pull_plan& plan, const h
           .file = std::move(at)};
 }
 
-download_target target_of_url(const pull_plan& plan, remote_blob from,
-                              const hub_settings& settings) {
+download_target target_of_url(remote_blob from, fs::path file) {
   if (!is_etag(from.etag))
     from.etag = "none";
+  auto what = from.url;
   return {.from = std::move(from),
-          .what = plan.reference.text,
+          .what = std::move(what),
           .sha256 = {},
           .sha1 = {},
-          .file = file_of_url(plan.reference.text, settings)};
+          .file = std::move(file)};
 }
 
 // One file of a repository, to its place in the cache.
@@ -100,36 +101,54 @@ result<void> pull_file(const hub_cache& cache, const pull_plan& plan, const hub_
   return cache.link(id, plan.commit, file.path, etag);
 }
 
-result<fs::path> pull_url(const pull_plan& plan, const hub_settings& settings,
-                          const hub_events& events) {
-  const auto file = file_of_url(plan.reference.text, settings);
-  if (has_bytes(file, plan.choice.bytes()))
-    return file;
-  if (auto ok = check_space(settings.downloads, plan.bytes_missing); !ok)
-    return ok.error();
-  auto from = hub_client(settings, events).blob_at(plan.reference.text);
+result<void> pull_file_of_url(const std::string& url, const fs::path& file,
+                              const hub_settings& settings, const hub_events& events,
+                              const download_progress& shown) {
+  auto from = hub_client(settings, events).blob_at(url);
   if (!from)
     return from.error();
   const auto lock = file_lock::take(file.string() + ".lock", lock_patience);
   if (!lock)
     return lock.error();
-  const auto target = target_of_url(plan, *std::move(from), settings);
-  const auto ok = download_file(target, settings, events, {0, target.from.bytes, {}, false});
-  return ok ? result<fs::path>(file) : ok.error();
+  return download_file(target_of_url(*std::move(from), file), settings, events, shown);
+}
+
+result<fs::path> pull_url(const pull_plan& plan, const hub_settings& settings,
+                          const hub_events& events) {
+  const auto urls = urls_of_model(plan.reference.text);
+  const auto files = files_of_url(plan.reference.text, settings);
+  if (plan.bytes_missing > 0)
+    if (auto ok = check_space(settings.downloads, plan.bytes_missing); !ok)
+      return ok.error();
+  download_progress shown{0, plan.choice.bytes(), {}, false};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto bytes = plan.choice.files[i].bytes;
+    if (!has_bytes(files[i], bytes))
+      if (auto ok = pull_file_of_url(urls[i], files[i], settings, events, shown); !ok)
+        return ok.error();
+    shown.bytes += bytes;
+  }
+  return files.front();
 }
 
 result<pull_plan> plan_url(const model_reference& reference, const hub_settings& settings,
                            const hub_events& events) {
-  auto from = hub_client(settings, events).blob_at(reference.text);
-  if (!from)
-    return from.error();
+  const auto urls = urls_of_model(reference.text);
+  const auto files = files_of_url(reference.text, settings);
   pull_plan plan{reference, {}, {}, 0};
-  const auto bytes = from->bytes;
-  const auto target = target_of_url(plan, *std::move(from), settings);
-  plan.choice.gguf = target.file.filename().string();
-  plan.choice.files = {{plan.choice.gguf, bytes, {}, {}}};
+  plan.choice.gguf = files.front().filename().string();
+  for (std::size_t i = 0; i < urls.size(); ++i) {
+    auto from = hub_client(settings, events).blob_at(urls[i]);
+    if (!from)
+      return from.error();
+    const auto bytes = from->bytes;
+    const auto target = target_of_url(*std::move(from), files[i]);
+    plan.choice.files.push_back({target.file.filename().string(), bytes, {}, {}});
+    plan.bytes_missing += has_bytes(target.file, bytes) ? 0 : bytes - target.present();
+  }
   plan.choice.why = fmt::format("{}: the file of the URL", plan.choice.gguf);
-  plan.bytes_missing = has_bytes(target.file, bytes) ? 0 : bytes - target.present();
+  if (urls.size() > 1)
+    plan.choice.why += fmt::format(", and {} other parts", urls.size() - 1);
   return plan;
 }
 
@@ -175,13 +194,30 @@ error not_downloaded(const model_reference& reference) {
 
 } // namespace
 
-fs::path file_of_url(const std::string& url, const hub_settings& settings) {
+std::vector<std::string> urls_of_model(const std::string& url) {
   const auto bare = url.substr(0, url.find_first_of("?#"));
-  auto name = bare.substr(bare.rfind('/') + 1);
-  std::replace_if(
-      name.begin(), name.end(),
-      [](char c) { return c == '\\' || static_cast<unsigned char>(c) < ' '; }, '-');
-  return settings.downloads / fmt::format("{:016x}", digest_of(url)) / name;
+  const auto part = model::parse_part_name(bare);
+  if (!part)
+    return {url};
+  std::vector<std::string> all;
+  for (std::uint32_t number = 1; number <= part->count; ++number)
+    all.push_back(part->of(number) + url.substr(bare.size()));
+  return all;
+}
+
+std::vector<fs::path> files_of_url(const std::string& url, const hub_settings& settings) {
+  const auto urls = urls_of_model(url);
+  const auto folder = settings.downloads / fmt::format("{:016x}", digest_of(urls.front()));
+  std::vector<fs::path> files;
+  for (const auto& each : urls) {
+    const auto bare = each.substr(0, each.find_first_of("?#"));
+    auto name = bare.substr(bare.rfind('/') + 1);
+    std::replace_if(
+        name.begin(), name.end(),
+        [](char c) { return c == '\\' || static_cast<unsigned char>(c) < ' '; }, '-');
+    files.push_back(folder / name);
+  }
+  return files;
 }
 
 result<pull_plan> plan_pull(const model_reference& reference, const hub_settings& settings,
@@ -254,8 +290,10 @@ result<fs::path> cached_model(const model_reference& reference, const hub_settin
     return model ? result<fs::path>(std::move(model->blob)) : model.error();
   }
   if (reference.from == model_reference::source::url) {
-    auto file = file_of_url(reference.text, settings);
-    return fs::exists(file, failed) ? result<fs::path>(std::move(file)) : not_downloaded(reference);
+    const auto files = files_of_url(reference.text, settings);
+    const bool has_all = std::all_of(
+        files.begin(), files.end(), [&](const fs::path& file) { return fs::exists(file, failed); });
+    return has_all ? result<fs::path>(files.front()) : not_downloaded(reference);
   }
   const hub_cache cache(settings.cache);
   const auto& id = reference.repository;

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace baton::cluster {
 
@@ -36,7 +37,10 @@ result<std::filesystem::path> cached_model(const model_reference& reference,
 // Errors: not_found (names `cluster pull`), invalid_value.
 result<std::filesystem::path> path_of_model(const std::string& text, const hub_settings& settings);
 
-// Where the file of a URL is kept.
-std::filesystem::path file_of_url(const std::string& url, const hub_settings& settings);
+// The URL of each part of a model, in order; the URL itself if its file is no part.
+std::vector<std::string> urls_of_model(const std::string& url);
+// Where the files of these URLs are kept, in the same order: a folder of their own.
+std::vector<std::filesystem::path> files_of_url(const std::string& url,
+                                                const hub_settings& settings);
 
 } // namespace baton::cluster

@@ -51,8 +51,10 @@ result<removal> plan_removal(const model_reference& reference, const hub_setting
                 "{}: it is a path; only downloads are removed, by the names of `cluster models`",
                 reference.text);
   if (reference.from == model_reference::source::url) {
-    what.file = file_of_url(reference.text, settings);
-    return fs::exists(what.file, failed) ? result<removal>(std::move(what)) : missing();
+    for (auto& file : files_of_url(reference.text, settings))
+      if (fs::exists(file, failed))
+        what.files.push_back(std::move(file));
+    return what.files.empty() ? result<removal>(missing()) : result<removal>(std::move(what));
   }
   const bool is_every = reference.revision == hub_revision_default;
   for (auto& snapshot : hub_cache(settings.cache).snapshots()) {
@@ -81,8 +83,8 @@ std::vector<fs::path> files_of(const removal& what, const hub_settings& settings
   for (const auto& snapshot : what.snapshots)
     for (const auto& file : snapshot.files)
       add(cache.snapshot(snapshot.repository, snapshot.commit) / file.path);
-  if (!what.file.empty())
-    add(what.file);
+  for (const auto& file : what.files)
+    add(file);
   return all;
 }
 
@@ -96,14 +98,19 @@ result<removed_files> remove_model(const removal& what, const hub_settings& sett
     sum.links += removed->links;
     sum.bytes += removed->bytes;
   }
-  if (what.file.empty())
+  if (what.files.empty())
     return sum;
   std::error_code failed;
-  const auto bytes = fs::file_size(what.file, failed);
-  fs::remove_all(what.file.parent_path(), failed); // a directory of its own, with its lock
+  for (const auto& file : what.files) {
+    const auto bytes = fs::file_size(file, failed);
+    sum.bytes += failed ? 0 : bytes;
+    ++sum.links;
+  }
+  const auto folder = what.files.front().parent_path();
+  fs::remove_all(folder, failed); // of their own, with their locks
   if (failed)
-    return fail(errc::io_failed, "{}: {}", what.file.string(), failed.message());
-  return removed_files{sum.links + 1, sum.bytes + bytes};
+    return fail(errc::io_failed, "{}: {}", folder.string(), failed.message());
+  return sum;
 }
 
 } // namespace baton::cluster

@@ -11,8 +11,8 @@
 namespace baton::cluster {
 
 struct removal {
-  std::vector<cached_snapshot> snapshots; // with the files to remove alone
-  std::filesystem::path file;             // of a URL; empty: none
+  std::vector<cached_snapshot> snapshots;   // with the files to remove alone
+  std::vector<std::filesystem::path> files; // of a URL
 };
 
 // A repository without a quantization: all its snapshots, or that of the revision if one is given.

@@ -25,8 +25,9 @@ F32, I8 = 0, 24  # ggml_type
 HEADER_RANGE = f"bytes=0-{(256 << 10) - 1}"  # that the check before a download asks for first
 
 
-def gguf(behind=b"", architecture="llama", kind=F32, padding=0):
-    """The smallest model whose header is valid, with `behind` after its tensors. `kind`: of one matrix. `padding`: bytes of a key that makes the header longer."""
+def gguf(behind=b"", architecture="llama", kind=F32, padding=0, part=None):
+    """The smallest model whose header is valid, with `behind` after its tensors. `kind`: of one matrix. `padding`: bytes of a key that makes the header longer.
+    `part`: (number from 0, count): only every count-th tensor, and the keys of llama-gguf-split."""
     text = lambda s: struct.pack("<Q", len(s)) + s.encode()  # noqa: E731
     number = lambda key, value: text(f"{architecture}.{key}") + struct.pack("<II", 4, value)  # noqa: E731
     keys = [text("general.architecture") + struct.pack("<I", 8) + text(architecture),
@@ -36,6 +37,10 @@ def gguf(behind=b"", architecture="llama", kind=F32, padding=0):
     layer = {"attn_norm": [32], "attn_q": [32, 32], "attn_k": [32, 32], "attn_v": [32, 32], "attn_output": [32, 32], "ffn_norm": [32], "ffn_gate": [32, 64],
              "ffn_up": [32, 64], "ffn_down": [64, 32]}
     shapes = {"token_embd.weight": [32, 8], "output_norm.weight": [32], **{f"blk.0.{role}.weight": shape for role, shape in layer.items()}}
+    if part:
+        split = [text(f"split.{key}") + struct.pack("<II", 4, value) for key, value in (("no", part[0]), ("count", part[1]), ("tensors.count", len(shapes)))]
+        keys = (keys if part[0] == 0 else []) + split
+        shapes = dict(list(shapes.items())[part[0]::part[1]])
     tensors, data = [], b""
     for name, shape in shapes.items():
         own = kind if "ffn_up" in name else F32

@@ -4,6 +4,7 @@
 #include "cluster/config/imported/imported_config.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/hub/model_reference.hpp"
+#include "runtime/model/part_name.hpp"
 #include "schema/digest.hpp"
 
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ std::string name_of_model(const fs::path& model) {
   auto path = model.lexically_normal();
   if (!path.has_filename())
     path = path.parent_path();
-  auto name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+  const fs::path file = model::without_part_number(path.filename().string());
+  auto name = file.extension() == ".gguf" ? file.stem().string() : file.string();
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '-');
   name.resize(std::min(name.size(), model_name_bytes_max));

@@ -80,7 +80,7 @@ def test_the_best_file_is_chosen_with_a_reason(home, hub):
     path = pathlib.Path(done.stdout.rstrip("\n"))
     assert path == cache_of(home) / f"models--org--gguf/snapshots/{COMMIT}/a-Q4_K_M.gguf" and path.read_bytes() == GGUF
     assert "a-Q4_K_M.gguf: of IQ2_XS, Q4_K_M, Q5_K_M, Q8_0 the nearest to Q4_K_M" in done.stderr
-    assert "several parts" in done.stderr and "mmproj-F16.gguf" in done.stderr
+    assert "b-F16-00001-of-00002.gguf: 1 of its 2 parts" in done.stderr and "mmproj-F16.gguf" in done.stderr
     assert leftovers(home) == []
     before = len(hub.seen("cdn"))
     assert pulled(home, "org/gguf") == path and len(hub.seen("cdn")) == before  # what is there is not downloaded again
@@ -137,7 +137,7 @@ def test_the_best_file_that_fits_into_memory_is_chosen(home, hub):
 
 
 def test_what_does_not_fit_into_memory_is_refused_by_name_and_number(home, hub):
-    hub.tree_of = listed(Q4_K_M=3 * 10 ** 15, Q4_0=2 * 10 ** 15, Q3_K_S=10)
+    hub.tree_of = listed(Q4_K_M=3 * 10 ** 15, Q4_0=2 * 10 ** 15, Q4_0_4_4=10)
     message = refused(home, "pull", "hf:org/gguf")
     assert re.search(r"the smallest of its files that run here, a-Q4_0\.gguf, has 2000 TB; [0-9.]+ [MG]B of memory are available", message), message
     assert hub.seen("cdn") == []
@@ -208,7 +208,7 @@ def test_a_token_is_for_the_hub_alone(home, hub):
 @pytest.mark.parametrize("words, message", [
     (["hf:org/none"], "there is no such repository"),
     (["hf:org/gguf@v9"], "no such revision"),
-    (["hf:org/gguf:F16"], "several parts"),
+    (["hf:org/gguf:F16"], "b-F16-00001-of-00002.gguf: 1 of its 2 parts are there"),
     (["hf:org/gguf:Q2_K"], "no GGUF file is Q2_K: there are IQ2_XS, Q4_K_M, Q5_K_M, Q8_0"),
     (["hf:gpt2"], "hf:ORG/REPO"),
     (["/models/a.gguf"], "it is a path"),
@@ -325,6 +325,31 @@ def test_what_would_not_run_is_not_downloaded(home, hub, content, message):
         assert message in shown and "is not downloaded" in shown, shown
     ranges = {headers.get("Range") for *_, headers in hub.seen("cdn") if headers.get("Range")}
     assert len(hub.checks()) == 4 and all(re.fullmatch(rf"bytes={256 << 10}-\d+", r) for r in ranges) and leftovers(home) == []
+
+
+def test_a_model_in_several_parts_is_downloaded_listed_and_removed_as_one(home, hub):
+    names = [f"q/a-Q4_K_M-0000{i + 1}-of-00002.gguf" for i in range(2)]
+    contents = [gguf(random.Random(i).randbytes(100_000), part=(i, 2)) for i in range(2)]
+    hub.repositories["org/parts"] = Repository({**dict(zip(names, contents)), "a-Q8_0.gguf": GGUF})
+    first = pulled(home, "hf:org/parts")
+    assert first.name == "a-Q4_K_M-00001-of-00002.gguf" and len(hub.checks()) == 2
+    assert [(first.parent / pathlib.Path(name).name).read_bytes() for name in names] == contents
+    shown = json.loads(command(home, "models", "--json").stdout)
+    assert [(m["name"], m["bytes"]) for m in shown] == [("hf:org/parts:Q4_K_M", sum(map(len, contents)))]
+    assert json.loads(command(home, "model", "inspect", first, "--json").stdout)["model"]["layers"] == 1
+    assert command(home, "rm", "hf:org/parts:Q4_K_M").returncode == 0 and not first.exists()
+    assert json.loads(command(home, "models", "--json").stdout) == []
+    assert pulled(home, f"{hub.cdn}/{names[0]}").read_bytes() == contents[0]
+
+
+def test_a_part_that_does_not_belong_is_not_downloaded(home, hub):
+    names = [f"a-Q4_K_M-0000{i + 1}-of-00002.gguf" for i in range(2)]
+    hub.repositories["org/parts"] = Repository(dict(zip(names, [gguf(part=(0, 2)), gguf(part=(1, 3))])))
+    shown = refused(home, "pull", "hf:org/parts")
+    assert f"{names[1]}: part 2 of 2 is needed, and this is part 2 of 3" in shown and "is not downloaded" in shown
+    hub.repositories["org/parts"] = Repository(dict(zip(names, [gguf(part=(0, 2)), gguf(part=(1, 2), kind=I8)])))
+    assert "'blk.0.ffn_up.weight' is I8" in refused(home, "pull", "hf:org/parts")
+    assert leftovers(home) == []
 
 
 def test_a_long_header_is_read_in_steps(home, hub):

@@ -28,6 +28,7 @@ TEST_CASE("a model is named as its file is, in the characters allowed") {
   CHECK(name_of_model("models/SmolLM2-135M.Q4_1.gguf") == "SmolLM2-135M.Q4_1");
   CHECK(name_of_model("models/qwen 2/") == "qwen-2");
   CHECK(name_of_model("/x/a:b.gguf") == "a-b");
+  CHECK(name_of_model("/x/a-Q8_0-00001-of-00003.gguf") == "a-Q8_0");
   CHECK(name_of_model("/x/" + std::string(80, 'a') + ".gguf") == std::string(64, 'a'));
   CHECK(name_of_model("..") == "model");
 }

@@ -37,27 +37,28 @@ TEST_CASE("a quantization is the end of a file's name") {
   CHECK(quant_of_name("a-bf16.gguf") == "BF16");
   CHECK(quant_of_name("a-UD-Q4_K_XL.gguf") == "UD-Q4_K_XL");
   CHECK(quant_of_name("a-IQ4_XS.gguf") == "IQ4_XS");
+  CHECK(quant_of_name("Q4_K_M/a-Q4_K_M-00001-of-00002.gguf") == "Q4_K_M");
   CHECK(quant_of_name("model.gguf").empty());
 }
 
 TEST_CASE("Q4_K_M comes first, then the nearest that runs") {
   CHECK(chosen({"a-Q8_0.gguf", "a-Q4_K_M.gguf", "a-Q4_0.gguf"}) == "a-Q4_K_M.gguf");
   CHECK(chosen({"a-Q8_0.gguf", "a-F16.gguf", "a-Q5_K_M.gguf"}) == "a-Q5_K_M.gguf");
-  CHECK(chosen({"a-F16.gguf", "a-Q8_0.gguf", "a-IQ4_XS.gguf", "a-Q3_K_M.gguf"}) == "a-Q8_0.gguf");
+  CHECK(chosen({"a-F16.gguf", "a-Q8_0.gguf", "a-IQ4_XS.gguf", "a-Q3_K_M.gguf"}) == "a-IQ4_XS.gguf");
+  CHECK(chosen({"a-Q3_K_M.gguf", "a-Q2_K.gguf", "a-F32.gguf"}) == "a-Q3_K_M.gguf");
   CHECK(chosen({"a.gguf", "README.md"}) == "a.gguf");
   CHECK(chosen({"sub/b-Q4_K_M.gguf", "a-Q4_K_M.gguf"}) == "a-Q4_K_M.gguf");
   CHECK(chosen({"a-f32.gguf", "a-bf16.gguf"}) == "a-bf16.gguf");
 }
 
 TEST_CASE("the choice is explained") {
-  const auto choice = choose_files(
-      files_named({"a-Q4_K_M.gguf", "a-Q8_0.gguf", "mmproj-F16.gguf", "b-Q8_0-00001-of-00002.gguf",
-                   "b-Q8_0-00002-of-00002.gguf", "config.json"}),
-      {});
+  const auto choice = choose_files(files_named({"a-Q4_K_M.gguf", "a-Q8_0.gguf", "mmproj-F16.gguf",
+                                                "b-Q8_0-00001-of-00002.gguf", "config.json"}),
+                                   {});
   REQUIRE(choice);
   CHECK(choice->why == "a-Q4_K_M.gguf: of Q4_K_M, Q8_0 the nearest to Q4_K_M");
   REQUIRE(choice->notes.size() == 2);
-  CHECK(choice->notes[0].find("2 files of models in several parts") != std::string::npos);
+  CHECK(choice->notes[0].find("b-Q8_0-00001-of-00002.gguf: 1 of its 2 parts") != std::string::npos);
   CHECK(choice->notes[1].find("mmproj-F16.gguf") != std::string::npos);
   CHECK(choice->bytes() == 10);
 }
@@ -66,13 +67,13 @@ TEST_CASE("the choice fits into memory, and says why") {
   std::vector<hub_file> files{{"a-Q4_K_M.gguf", 4'000'000'000, {}, {}},
                               {"a-Q4_0.gguf", 2'500'000'000, {}, {}},
                               {"a-Q8_0.gguf", 7'000'000'000, {}, {}},
-                              {"a-Q3_K_M.gguf", 1'000'000'000, {}, {}}};
+                              {"a-IQ3_M.gguf", 1'000'000'000, {}, {}}};
   const auto roomy = choose_files(files, {}, memory_room{8'000'000'000, 5'000'000'000});
   REQUIRE(roomy);
-  CHECK(roomy->why == "a-Q4_K_M.gguf: of Q3_K_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M");
+  CHECK(roomy->why == "a-Q4_K_M.gguf: of IQ3_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M");
   const auto small = choose_files(files, {}, memory_room{5'000'000'000, 3'000'000'000});
   REQUIRE(small);
-  CHECK(small->why == "a-Q4_0.gguf: of Q3_K_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M that fits "
+  CHECK(small->why == "a-Q4_0.gguf: of IQ3_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M that fits "
                       "into memory: a-Q4_K_M.gguf has 4.0 GB, and 5.0 GB available hold a file of "
                       "3.0 GB");
   const memory_room tiny{3'000'000'000, 2'000'000'000};
@@ -102,21 +103,62 @@ TEST_CASE("a quantization that is asked for is taken as written, in any case, or
   CHECK(missing.error().message == "no GGUF file is Q4_K_M: there are F16, Q8_0");
 }
 
-TEST_CASE("parts of a file, and weights that do not run, are refused with a reason") {
-  const auto parts =
-      choose_files(files_named({"a-F16-00001-of-00002.gguf", "a-F16-00002-of-00002.gguf"}), {});
-  REQUIRE_FALSE(parts);
-  CHECK(parts.error().code == errc::unsupported_model);
-  CHECK(parts.error().message.find("several parts") != std::string::npos);
-  const auto asked = choose_files(
-      files_named({"a-F16-00001-of-00002.gguf", "a-F16-00002-of-00002.gguf", "a-Q8_0.gguf"}),
-      "F16");
-  REQUIRE_FALSE(asked);
-  CHECK(asked.error().code == errc::unsupported_model);
-  CHECK(asked.error().message.find("llama-gguf-split --merge") != std::string::npos);
-  const auto other = choose_files(files_named({"a-IQ2_XS.gguf", "a-Q3_K_M.gguf"}), {});
+TEST_CASE("a model in several parts is chosen like a file, with all of them") {
+  const auto files =
+      files_named({"a-Q4_K_M-00002-of-00003.gguf", "a-Q4_K_M-00001-of-00003.gguf", "a-Q8_0.gguf",
+                   "a-Q4_K_M-00003-of-00003.gguf", "mmproj-F16-00001-of-00002.gguf"});
+  const auto best = choose_files(files, {});
+  REQUIRE_MESSAGE(best, best.error().message);
+  CHECK(best->gguf == "a-Q4_K_M-00001-of-00003.gguf");
+  const std::vector<std::string> parts{"a-Q4_K_M-00001-of-00003.gguf",
+                                       "a-Q4_K_M-00002-of-00003.gguf",
+                                       "a-Q4_K_M-00003-of-00003.gguf"};
+  CHECK(paths_of(*best) == parts);
+  CHECK(best->bytes() == 30);
+  CHECK(best->why ==
+        "a-Q4_K_M-00001-of-00003.gguf: of Q4_K_M, Q8_0 the nearest to Q4_K_M; it is in "
+        "3 files");
+  for (const auto& quant : {std::string("q4_k_m"), parts[0], parts[1]}) {
+    CAPTURE(quant);
+    const auto named = choose_files(files, quant);
+    REQUIRE_MESSAGE(named, named.error().message);
+    CHECK(named->gguf == parts[0]);
+    CHECK(paths_of(*named) == parts);
+  }
+  // All of its bytes must fit.
+  CHECK(choose_files(files, {}, memory_room{100, 29})->gguf == "a-Q8_0.gguf");
+  CHECK(choose_files(files, {}, memory_room{100, 30})->gguf == parts[0]);
+  // One file is preferred to parts of the same quantization.
+  CHECK(chosen({"a-F16-00001-of-00002.gguf", "a-F16-00002-of-00002.gguf", "b/a-F16.gguf"}) ==
+        "b/a-F16.gguf");
+}
+
+TEST_CASE("a model that lacks a part is left aside by name") {
+  const auto files = files_named({"a-Q4_K_M-00001-of-00003.gguf", "a-Q4_K_M-00003-of-00003.gguf"});
+  const auto alone = choose_files(files, {});
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().code == errc::not_found);
+  CHECK(alone.error().message ==
+        "its GGUF model is not complete: a-Q4_K_M-00001-of-00003.gguf: 2 of its 3 parts are there");
+  for (const auto* quant : {"Q4_K_M", "a-Q4_K_M-00001-of-00003.gguf"}) {
+    const auto named = choose_files(files, quant);
+    REQUIRE_FALSE(named);
+    CHECK(named.error().code == errc::not_found);
+    CHECK(named.error().message == "a-Q4_K_M-00001-of-00003.gguf: 2 of its 3 parts are there");
+  }
+  auto more = files;
+  more.push_back({"a-Q8_0.gguf", 10, {}, {}});
+  const auto other = choose_files(more, {});
+  REQUIRE(other);
+  CHECK(other->gguf == "a-Q8_0.gguf");
+  CHECK(other->notes.at(0) ==
+        "left aside: a-Q4_K_M-00001-of-00003.gguf: 2 of its 3 parts are there");
+}
+
+TEST_CASE("weights that do not run are refused with a reason") {
+  const auto other = choose_files(files_named({"a-IQ2_XS.gguf", "a-Q4_0_4_4.gguf"}), {});
   REQUIRE_FALSE(other);
-  CHECK(other.error().message.find("IQ2_XS, Q3_K_M, which do not run here") != std::string::npos);
+  CHECK(other.error().message.find("IQ2_XS, Q4_0_4_4, which do not run here") != std::string::npos);
 }
 
 TEST_CASE("without GGUF files it is a directory of safetensors") {
