@@ -126,7 +126,7 @@ code_reader code_reader_of(tensor_type type) noexcept {
   case tensor_type::tq2_0:
     return read_tq2_0;
   default:
-    return nullptr;
+    return grid_code_reader_of(type);
   }
 }
 

@@ -22,5 +22,7 @@ using code_reader = block_codes (*)(const std::byte* block, std::size_t group) n
 
 // Null for types that dequantize.cpp decodes itself, or that are not supported.
 code_reader code_reader_of(tensor_type type) noexcept;
+// Its part for the types whose codes are points of a grid.
+code_reader grid_code_reader_of(tensor_type type) noexcept;
 
 } // namespace baton::model

@@ -14,4 +14,13 @@ inline constexpr std::int8_t iq4_numbers[16] = {-127, -104, -83, -65, -49, -35, 
 inline constexpr std::int8_t e2m1_numbers[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                  0, -1, -2, -3, -4, -6, -8, -12};
 
+// The numbers of the points of code_grids.hpp with their signs. IQ1 has eighths; one table serves
+// it and IQ2.
+inline constexpr std::int8_t iq1_iq2_numbers[16] = {1,  7,  9,  8,  25,  43,  0, 0,
+                                                    -1, -7, -9, -8, -25, -43, 0, 0};
+inline constexpr std::int8_t iq3_s_numbers[16] = {1,  3,  5,  7,  9,  11,  13,  15,
+                                                  -1, -3, -5, -7, -9, -11, -13, -15};
+inline constexpr std::int8_t iq3_xxs_numbers[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                                    -4, -12, -20, -28, -36, -44, -52, -62};
+
 } // namespace baton::model

@@ -172,7 +172,7 @@ bool put_block_codes(byte_buffer& out, model::tensor_type type, block_values val
     put_tq2_0(out, values);
     return true;
   default:
-    return false;
+    return put_grid_codes(out, type, values);
   }
 }
 

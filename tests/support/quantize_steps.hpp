@@ -28,5 +28,7 @@ inline float extreme(block_values values) {
 
 // Encodes one block if the type is one of block_codes.hpp; false: it is another one.
 bool put_block_codes(byte_buffer& out, model::tensor_type type, block_values values);
+// Its part for the types of code_grids.hpp.
+bool put_grid_codes(byte_buffer& out, model::tensor_type type, block_values values);
 
 } // namespace baton::testing

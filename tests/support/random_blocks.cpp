@@ -14,6 +14,12 @@ std::vector<std::size_t> scales_of(model::tensor_type type) {
   case q8_0:
   case iq4_nl:
   case iq4_xs:
+  case iq2_xxs:
+  case iq2_xs:
+  case iq2_s:
+  case iq3_xxs:
+  case iq3_s:
+  case iq1_s:
     return {0};
   case q4_1:
   case q5_1:
@@ -58,6 +64,11 @@ std::vector<std::byte> random_blocks(model::tensor_type type, std::size_t elemen
     }
     if (type == model::tensor_type::mxfp4)
       blocks[at] = static_cast<std::byte>(118 + random() % 8);
+    if (type == model::tensor_type::iq1_m) // the scale is in the top nibbles of four words
+      for (std::size_t i = 0, half = model::f32_to_f16(scale()); i < 4; ++i) {
+        auto& byte = blocks[at + 49 + 2 * i];
+        byte = (byte & std::byte{15}) | static_cast<std::byte>((half >> (4 * i) & 15U) << 4U);
+      }
   }
   return blocks;
 }

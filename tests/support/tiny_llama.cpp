@@ -180,10 +180,24 @@ std::uint32_t file_type_of(model::tensor_type type) {
     return 10;
   case q3_k:
     return 12;
+  case iq2_xxs:
+    return 19;
+  case iq2_xs:
+    return 20;
+  case iq3_xxs:
+    return 23;
+  case iq1_s:
+    return 24;
   case iq4_nl:
     return 25;
+  case iq3_s:
+    return 26;
+  case iq2_s:
+    return 28;
   case iq4_xs:
     return 30;
+  case iq1_m:
+    return 31;
   case bf16:
     return 32;
   case tq1_0:

@@ -248,6 +248,7 @@ void forward::multiply(unsigned member, const packed_matrix& matrix, const input
   args.out = out.data;
   args.out_stride = out.stride;
   args.adds = adds;
+  args.table = matrix.table;
   args.scratch = p_.memory.per_thread[member].arranged;
   p_.table.matmul[static_cast<std::size_t>(matrix.format)][static_cast<std::size_t>(p_.width)](
       args);

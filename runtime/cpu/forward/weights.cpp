@@ -63,7 +63,7 @@ public:
                columns.first, columns.first + columns.count, block);
       return {};
     }
-    packed_matrix m{*format, rows.count, columns.count, nullptr};
+    packed_matrix m{*format, rows.count, columns.count, nullptr, code_table_of(tensor->type)};
     auto* to = cursor_.part<std::byte>(m.size_bytes());
     m.panels = to;
     placements_.push_back(
@@ -181,7 +181,7 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
 // Rows of a matrix that start at a panel border.
 packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
   ENSURE(rows.first % panel_rows == 0, "a slice begins at row {}", rows.first);
-  packed_matrix part{matrix.format, rows.count, matrix.columns, matrix.panels};
+  packed_matrix part{matrix.format, rows.count, matrix.columns, matrix.panels, matrix.table};
   if (matrix.panels != nullptr)
     part.panels = matrix.panel(rows.first / panel_rows);
   return part;
@@ -225,7 +225,8 @@ result<void> pack_share(const model::model_file& file, const placement& target, 
                         unsigned members) {
   const auto& tensor = *target.tensor;
   const std::uint64_t rows = target.rows.count, row_bytes = tensor.row_bytes();
-  const packed_matrix m{*panel_format_of(tensor.type), rows, target.columns.count, target.to};
+  const packed_matrix m{*panel_format_of(tensor.type), rows, target.columns.count, target.to,
+                        code_table_of(tensor.type)};
   const auto& traits = model::tensor_type_traits(tensor.type);
   const std::uint64_t column_at =
       target.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file

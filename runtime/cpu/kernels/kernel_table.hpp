@@ -40,9 +40,9 @@ constexpr kernels make_kernels(isa which) {
   fill_matmul<V, panel_format::byte_two_scales>(table);
   fill_matmul<V, panel_format::nibble_two_scales>(table);
   fill_matmul<V, panel_format::nibble_two_mins>(table);
-  fill_matmul<V, panel_format::nibble_iq4>(table);
-  fill_matmul<V, panel_format::nibble_iq4_f32>(table);
-  fill_matmul<V, panel_format::nibble_e2m1_f32>(table);
+  fill_matmul<V, panel_format::table>(table);
+  fill_matmul<V, panel_format::table_f32>(table);
+  fill_matmul<V, panel_format::table_two_scales>(table);
   fill_kv<V, kv_format::f16>(table);
   fill_kv<V, kv_format::f32>(table);
   fill_kv<V, kv_format::q8_0>(table);

@@ -26,10 +26,11 @@ struct matmul_args {
   const std::byte* activations = nullptr; // quantised records, or float32 for float panels
   std::size_t activation_stride = 0;      // bytes between rows
   std::size_t rows = 0;
-  float* out = nullptr;         // [rows][out_stride], 32 * panel_count columns are written
-  std::size_t out_stride = 0;   // in floats
-  bool adds = false;            // out += instead of out =
-  std::byte* scratch = nullptr; // matmul_scratch_bytes(blocks)
+  float* out = nullptr;              // [rows][out_stride], 32 * panel_count columns are written
+  std::size_t out_stride = 0;        // in floats
+  bool adds = false;                 // out += instead of out =
+  const code_table* table = nullptr; // of table formats
+  std::byte* scratch = nullptr;      // matmul_scratch_bytes(blocks)
 };
 
 // Rows of activations that a product rounds, or arranges for tiles, at a time, and their buffer.

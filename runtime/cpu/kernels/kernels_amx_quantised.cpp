@@ -106,18 +106,18 @@ struct tile_product {
     }
   }
 
-  // The bytes that nibbles stand for, with the offset of byte codes.
-  [[gnu::always_inline]] static inline __m512i number_of(__m512i nibbles) {
-    if constexpr (layout.table == code_table::none)
-      return nibbles;
-    static constexpr byte_table numbers = bytes_of(layout.table);
-    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers.codes));
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), nibbles);
-  }
-
-  // Unpacks the nibbles of a record into bytes in the order of k_of.
-  static void unpack(const std::byte* record, std::byte* codes) {
+  // Unpacks the nibbles of a record into bytes in the order of k_of, or the numbers that they stand
+  // for, with the offset of byte codes.
+  static void unpack(const std::byte* record, [[maybe_unused]] const code_table* table,
+                     std::byte* codes) {
     const __m512i low = _mm512_set1_epi8(15);
+    __m512i numbers = _mm512_setzero_si512();
+    if constexpr (layout.has_table)
+      numbers =
+          _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table->codes)));
+    const auto number_of = [&](__m512i nibbles) __attribute__((always_inline)) {
+      return layout.has_table ? _mm512_shuffle_epi8(numbers, nibbles) : nibbles;
+    };
     for (std::size_t j = 0; j < 4; ++j)
       for (std::size_t half = 0; half < halves; ++half) {
         const __m512i both = _mm512_loadu_si512(record + j * code_row_bytes + half * 64);
@@ -239,7 +239,7 @@ struct tile_product {
       const std::byte* records = panel + part * layout.record_bytes();
       if constexpr (!layout.has_bytes)
         for (std::size_t b = 0; b < blocks; ++b)
-          unpack(records + b * layout.record_bytes(), codes + b * block_code_bytes);
+          unpack(records + b * layout.record_bytes(), args.table, codes + b * block_code_bytes);
       for (std::size_t m = 0; m < rows; m += group) {
         const std::size_t count = rows - m < group ? rows - m : group;
         for (std::size_t b = 0; b < blocks; ++b) {
@@ -305,9 +305,8 @@ void take_amx_quantised_products(kernels& table) {
   take<panel_format::byte_min>(table);
   take<panel_format::nibble_min_f32>(table);
   take<panel_format::byte_min_f32>(table);
-  take<panel_format::nibble_iq4>(table);
-  take<panel_format::nibble_iq4_f32>(table);
-  take<panel_format::nibble_e2m1_f32>(table);
+  take<panel_format::table>(table);
+  take<panel_format::table_f32>(table);
 }
 
 } // namespace baton::cpu

@@ -94,17 +94,16 @@ struct quantised_tile {
   // The dots of a block, starting from the offsets. Half 0 or 1: only k below 16, or from 16 on.
   template <int Half>
   [[gnu::always_inline]] static inline void dot_block(accumulators& acc, const std::byte* w,
-                                                      const std::byte* a, std::size_t stride) {
+                                                      const std::byte* a, std::size_t stride,
+                                                      const codes& table) {
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
       for (int i = 0; i < W; ++i)
         acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m).terms));
     constexpr std::size_t group_bytes = layout.has_bytes ? 256 : 128;
-    constexpr bool is_table = layout.table != code_table::none;
     // Codes of k >= 16 are the high nibbles, until a table has made bytes of them.
     constexpr int nibble = layout.multiplies_bytes() ? 0 : 4;
-    static constexpr byte_table numbers = bytes_of(layout.table);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j, w += group_bytes) {
       codes low[W], top[W];
@@ -112,13 +111,13 @@ struct quantised_tile {
       for (int i = 0; i < W; ++i) {
         low[i] = V::load_codes(w + i * 64);
         top[i] = layout.has_bytes ? V::load_codes(w + 128 + i * 64) : low[i];
-        if constexpr (!layout.has_bytes && (!is_wide || is_table)) {
+        if constexpr (!layout.has_bytes && (!is_wide || layout.has_table)) {
           top[i] = V::high_nibbles(low[i]);
           low[i] = V::low_nibbles(low[i]);
         }
-        if constexpr (is_table) {
-          top[i] = V::from_table(numbers.codes, top[i]);
-          low[i] = V::from_table(numbers.codes, low[i]);
+        if constexpr (layout.has_table) {
+          top[i] = V::from_table(table, top[i]);
+          low[i] = V::from_table(table, low[i]);
         }
       }
       if constexpr (Half != 1 && is_wide) {
@@ -171,18 +170,19 @@ struct quantised_tile {
   }
 
   [[gnu::always_inline]] static inline void record(f32 (&sum)[MR][W], const std::byte* w, int half,
-                                                   const std::byte* a, std::size_t stride) {
+                                                   const std::byte* a, std::size_t stride,
+                                                   const codes& table) {
     const std::byte* codes_at = w + half * 64;
     const std::byte* scales =
         w + layout.code_bytes() + static_cast<std::size_t>(half) * layout.scale_bytes() / 2;
     accumulators acc;
     if constexpr (layout.has_two_scales) {
-      dot_block<0>(acc, codes_at, a, stride);
+      dot_block<0>(acc, codes_at, a, stride, table);
       apply(sum, acc, scales, a, stride);
-      dot_block<1>(acc, codes_at, a, stride);
+      dot_block<1>(acc, codes_at, a, stride, table);
       apply(sum, acc, scales + layout.scale_bytes(), a, stride);
     } else {
-      dot_block<-1>(acc, codes_at, a, stride);
+      dot_block<-1>(acc, codes_at, a, stride, table);
       apply(sum, acc, scales, a, stride);
     }
     if constexpr (layout.has_min && layout.has_two_scales) {
@@ -197,11 +197,15 @@ struct quantised_tile {
 
   [[gnu::always_inline]] static inline void run(f32 (&sum)[MR][W], const std::byte* w, int half,
                                                 std::size_t blocks, const std::byte* a,
-                                                std::size_t stride, prefetch_share ahead) {
+                                                std::size_t stride, prefetch_share ahead,
+                                                [[maybe_unused]] const code_table* numbers) {
+    codes table{};
+    if constexpr (layout.has_table)
+      table = V::load_table(numbers->codes);
     for (std::size_t b = 0; b < blocks; ++b, w += layout.record_bytes(), a += sizeof(block_type)) {
       for (int i = 0; i < ahead.lines_per_block; ++i, ahead.next += 64)
         V::prefetch(ahead.next);
-      record(sum, w, half, a, stride);
+      record(sum, w, half, a, stride, table);
     }
   }
 };
@@ -247,7 +251,7 @@ struct float_tile {
 template <class V, panel_format Format, activation_width Width, int MR>
 [[gnu::noinline]] void matmul_tile(const std::byte* w, std::size_t blocks, const std::byte* a,
                                    std::size_t stride, float* out, std::size_t out_stride,
-                                   bool adds, prefetch_share ahead) {
+                                   bool adds, prefetch_share ahead, const code_table* numbers) {
   constexpr int W = V::panel_vectors;
   using f32 = typename V::f32;
   for (int half = 0; half < 2; half += W) {
@@ -260,7 +264,7 @@ template <class V, panel_format Format, activation_width Width, int MR>
     if constexpr (layout_of(Format).is_float)
       float_tile<V, Format, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
     else
-      quantised_tile<V, Format, Width, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
+      quantised_tile<V, Format, Width, MR, W>::run(sum, w, half, blocks, a, stride, ahead, numbers);
     ahead.lines_per_block = 0;
 #pragma GCC unroll 12
     for (int m = 0; m < MR; ++m)
@@ -304,7 +308,8 @@ void matmul(const matmul_args& args) {
         matmul_tile_of<V, Format, Width, static_cast<int>(tile_rows)>(
             static_cast<int>(count), panel, args.blocks,
             args.activations + m * args.activation_stride, args.activation_stride,
-            args.out + m * args.out_stride + p * panel_rows, args.out_stride, args.adds, ahead);
+            args.out + m * args.out_stride + p * panel_rows, args.out_stride, args.adds, ahead,
+            args.table);
         m += count;
       }
     }

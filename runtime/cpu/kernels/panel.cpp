@@ -10,9 +10,6 @@
 namespace baton::cpu {
 namespace {
 
-constexpr std::array tables = {bytes_of(code_table::none), bytes_of(code_table::iq4),
-                               bytes_of(code_table::e2m1)};
-
 // Byte index of output `o` for code k: groups of four k are contiguous.
 std::size_t byte_at(std::size_t o, std::size_t k) {
   return k % 16 / 4 * 256 + k / 16 * 128 + o * 4 + k % 4;
@@ -80,13 +77,14 @@ void write_block(const weight_block& block, const panel_layout& layout, std::siz
     put(block.min);
 }
 
-int read_code(const std::byte* record, const panel_layout& layout, std::size_t o, std::size_t k) {
+int read_code(const std::byte* record, const panel_layout& layout, const code_table* table,
+              std::size_t o, std::size_t k) {
   if (layout.has_bytes)
     return std::to_integer<int>(record[byte_at(o, k)]) - 128;
   const auto both = std::to_integer<unsigned>(record[nibble_at(o, k)]);
   const unsigned code = k < 16 ? both & 15U : both >> 4U;
-  if (layout.table != code_table::none)
-    return tables[static_cast<std::size_t>(layout.table)].codes[code] - 128;
+  if (layout.has_table)
+    return table->codes[code] - 128;
   return static_cast<int>(code) - (layout.has_zero_point ? 8 : 0);
 }
 
@@ -147,7 +145,8 @@ void unpack_row(const packed_matrix& matrix, std::size_t row, float* out) {
     };
     const auto scale = take(true), min = take(layout.has_min);
     for (std::size_t k = 0; k < block_columns; ++k) {
-      const float product = scale[k / 16] * static_cast<float>(read_code(record, layout, o, k));
+      const float product =
+          scale[k / 16] * static_cast<float>(read_code(record, layout, matrix.table, o, k));
       out[b * block_columns + k] = layout.has_min ? product + min[k / 16] : product;
     }
   }

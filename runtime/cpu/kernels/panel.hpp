@@ -13,6 +13,7 @@ struct packed_matrix {
   std::size_t rows = 0;
   std::size_t columns = 0; // a multiple of 32
   const std::byte* panels = nullptr;
+  const code_table* table = nullptr; // code_table_of the type
 
   std::size_t panel_count() const noexcept { return (rows + panel_rows - 1) / panel_rows; }
   std::size_t blocks() const noexcept { return columns / block_columns; }

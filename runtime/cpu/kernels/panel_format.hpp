@@ -5,14 +5,12 @@
 //   Codes:  `nibble`: 4 x [2 x 64 bytes]. Group j, output o holds the codes k = 4j .. 4j+3 in the
 //           low and k = 16+4j .. 16+4j+3 in the high halves of 4 bytes.
 //           `byte`: 4 x [low, high][2 x 64 bytes], the same order, each code stored as value + 128.
-//           Codes of a table are nibbles that stand for the numbers of code_tables.hpp.
+//           In table formats the nibbles are indexes of a table of 16 numbers.
 //   Scales: one per output (f16 or f32), with two scales one per 16 k.
 //   Mins:   as many, added once per block (or 16 k) times the sum of the activations.
 // Float panels have no blocks: [k][32 outputs]; bf16 panels hold k in pairs: [k / 2][32
 // outputs][2].
 #pragma once
-
-#include "runtime/model/code_tables.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,29 +33,17 @@ enum class panel_format : std::uint8_t {
   byte_two_scales,   // Q6_K: a float32 scale for each half of the block
   nibble_two_scales, // Q3_K: (code - 8) * a float32 scale for each half
   nibble_two_mins,   // Q2_K: code * scale + min, both float32 for each half
-  nibble_iq4,        // IQ4_NL: number of the code * f16 scale
-  nibble_iq4_f32,    // IQ4_XS: with a float32 scale
-  nibble_e2m1_f32,   // MXFP4
+  table,             // IQ4_NL: number of the nibble * f16 scale
+  table_f32,         // IQ4_XS, MXFP4, IQ3, IQ2_XXS, IQ1_S: with a float32 scale
+  table_two_scales,  // IQ2_XS, IQ2_S, IQ1_M: with a float32 scale for each half
 };
 inline constexpr std::size_t panel_format_count = 15;
 
-// The numbers that nibbles stand for; none: the codes themselves.
-enum class code_table : std::uint8_t { none, iq4, e2m1 };
-
-// The numbers of a table as byte codes (number + 128): a shuffle of 16 bytes looks them up.
-struct byte_table {
+// Sixteen numbers that nibbles stand for, as byte codes (number + 128). Each matrix of a table
+// format has one.
+struct code_table {
   std::uint8_t codes[16];
 };
-[[gnu::always_inline]] constexpr byte_table bytes_of(code_table table) {
-  byte_table bytes{};
-  for (std::size_t i = 0; i < 16; ++i) {
-    const int number = table == code_table::iq4    ? model::iq4_numbers[i]
-                       : table == code_table::e2m1 ? model::e2m1_numbers[i]
-                                                   : 0;
-    bytes.codes[i] = static_cast<std::uint8_t>(number + 128);
-  }
-  return bytes;
-}
 
 struct panel_layout {
   bool is_float = false;
@@ -67,10 +53,10 @@ struct panel_layout {
   bool has_two_scales = false;
   bool has_f16_scales = false;   // else float32
   std::size_t element_bytes = 0; // of a float panel
-  code_table table = code_table::none;
+  bool has_table = false;        // of the numbers that nibbles stand for
 
   // Whether kernels multiply bytes, as stored or from a table.
-  constexpr bool multiplies_bytes() const { return has_bytes || table != code_table::none; }
+  constexpr bool multiplies_bytes() const { return has_bytes || has_table; }
   constexpr std::size_t code_bytes() const {
     return is_float ? element_bytes * panel_rows * block_columns
                     : panel_rows * block_columns / (has_bytes ? 1 : 2);
@@ -108,12 +94,12 @@ constexpr panel_layout layout_of(panel_format format) {
     return {.has_zero_point = true, .has_two_scales = true};
   case panel_format::nibble_two_mins:
     return {.has_min = true, .has_two_scales = true};
-  case panel_format::nibble_iq4:
-    return {.has_f16_scales = true, .table = code_table::iq4};
-  case panel_format::nibble_iq4_f32:
-    return {.table = code_table::iq4};
-  case panel_format::nibble_e2m1_f32:
-    return {.table = code_table::e2m1};
+  case panel_format::table:
+    return {.has_f16_scales = true, .has_table = true};
+  case panel_format::table_f32:
+    return {.has_table = true};
+  case panel_format::table_two_scales:
+    return {.has_two_scales = true, .has_table = true};
   }
   return {};
 }

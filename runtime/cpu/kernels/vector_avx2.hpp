@@ -151,11 +151,15 @@ struct vector_avx2 {
   BATON_OP codes high_nibbles(codes c) {
     return low_nibbles({_mm256_srli_epi16(c.a, 4), _mm256_srli_epi16(c.b, 4)});
   }
-  // Each byte, 0 to 15, as an index.
-  BATON_OP codes from_table(const std::uint8_t (&table)[16], codes c) {
+  // A table of 16 bytes, for from_table.
+  BATON_OP codes load_table(const std::uint8_t* bytes) {
     const __m256i twice =
-        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
-    return {_mm256_shuffle_epi8(twice, c.a), _mm256_shuffle_epi8(twice, c.b)};
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+    return {twice, twice};
+  }
+  // Each byte, 0 to 15, as an index.
+  BATON_OP codes from_table(codes table, codes c) {
+    return {_mm256_shuffle_epi8(table.a, c.a), _mm256_shuffle_epi8(table.a, c.b)};
   }
   // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>

@@ -124,11 +124,13 @@ struct vector_avx512 {
   BATON_OP codes high_nibbles(codes c) {
     return {_mm512_and_si512(_mm512_srli_epi16(c.v, 4), _mm512_set1_epi8(15))};
   }
-  // Each byte, 0 to 15, as an index.
-  BATON_OP codes from_table(const std::uint8_t (&table)[16], codes c) {
-    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-    return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), c.v)};
+  // A table of 16 bytes, for from_table.
+  BATON_OP codes load_table(const std::uint8_t* bytes) {
+    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+    return {_mm512_broadcast_i32x4(once)};
   }
+  // Each byte, 0 to 15, as an index.
+  BATON_OP codes from_table(codes table, codes c) { return {_mm512_shuffle_epi8(table.v, c.v)}; }
   // `Bits` bits from bit `Shift` on of every two bytes.
   template <int Shift, int Bits>
   BATON_OP codes words(codes c) {

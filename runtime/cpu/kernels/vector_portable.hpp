@@ -198,10 +198,16 @@ struct vector_portable {
       code = static_cast<std::uint8_t>(code >> 4U);
     return c;
   }
+  // A table of 16 bytes, for from_table.
+  BATON_OP codes load_table(const std::uint8_t* bytes) {
+    codes table{};
+    std::memcpy(table.v, bytes, 16);
+    return table;
+  }
   // Each byte, 0 to 15, as an index.
-  BATON_OP codes from_table(const std::uint8_t (&table)[16], codes c) {
+  BATON_OP codes from_table(const codes& table, codes c) {
     for (auto& code : c.v)
-      code = table[code];
+      code = table.v[code];
     return c;
   }
   // `Bits` bits from bit `Shift` on of every two bytes.

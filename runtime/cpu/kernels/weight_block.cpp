@@ -3,9 +3,8 @@
 #include "runtime/cpu/kernels/weight_block.hpp"
 
 #include "runtime/model/block_codes.hpp"
+#include "runtime/model/code_tables.hpp"
 #include "schema/ensure.hpp"
-
-#include <algorithm>
 
 namespace baton::cpu {
 namespace {
@@ -84,22 +83,54 @@ weight_block read_k45(const std::byte* at, std::size_t group, bool has_fifth) {
   });
 }
 
+// Sixteen numbers, and the index of each.
+struct numbers_and_indexes {
+  code_table table{};
+  std::array<std::int8_t, 256> index_of{}; // by number + 128
+
+  constexpr explicit numbers_and_indexes(const std::int8_t (&numbers)[16]) {
+    for (std::size_t i = 16; i-- > 0;) { // of equal numbers the first
+      table.codes[i] = static_cast<std::uint8_t>(numbers[i] + 128);
+      index_of[table.codes[i]] = static_cast<std::int8_t>(i);
+    }
+  }
+};
+constexpr numbers_and_indexes iq4(model::iq4_numbers), e2m1(model::e2m1_numbers),
+    iq1_iq2(model::iq1_iq2_numbers), iq3_xxs(model::iq3_xxs_numbers), iq3_s(model::iq3_s_numbers);
+
+const numbers_and_indexes* numbers_of(tensor_type type) {
+  switch (type) {
+  case tensor_type::iq4_nl:
+  case tensor_type::iq4_xs:
+    return &iq4;
+  case tensor_type::mxfp4:
+    return &e2m1;
+  case tensor_type::iq1_s:
+  case tensor_type::iq1_m:
+  case tensor_type::iq2_xxs:
+  case tensor_type::iq2_xs:
+  case tensor_type::iq2_s:
+    return &iq1_iq2;
+  case tensor_type::iq3_xxs:
+    return &iq3_xxs;
+  case tensor_type::iq3_s:
+    return &iq3_s;
+  default:
+    return nullptr;
+  }
+}
+
 // As whole numbers with scales, which a nibble format stores above a zero point or by a table.
-weight_block read_codes(model::code_reader read, panel_format format, const std::byte* at,
+weight_block read_codes(tensor_type type, model::code_reader read, const std::byte* at,
                         std::size_t group) {
   static_assert(model::codes_per_group == block_columns);
   const auto [numbers, scale, min] = read(at, group);
-  const panel_layout layout = layout_of(format);
-  static constexpr std::array tables = {bytes_of(code_table::none), bytes_of(code_table::iq4),
-                                        bytes_of(code_table::e2m1)};
-  const byte_table& table = tables[static_cast<std::size_t>(layout.table)];
   weight_block block{.codes = numbers, .scale = scale, .min = {-min[0], -min[1]}};
-  for (auto& stored : block.codes) {
-    if (layout.table != code_table::none)
-      stored = static_cast<std::int8_t>(std::ranges::find(table.codes, stored + 128) - table.codes);
-    else if (layout.has_zero_point)
-      stored = static_cast<std::int8_t>(stored + 8);
-  }
+  const auto* of_table = numbers_of(type);
+  const auto zero_point = layout_of(*panel_format_of(type)).has_zero_point ? 8 : 0;
+  for (auto& stored : block.codes)
+    stored = of_table != nullptr ? of_table->index_of[static_cast<std::size_t>(stored + 128)]
+                                 : static_cast<std::int8_t>(stored + zero_point);
   return block;
 }
 
@@ -147,11 +178,18 @@ std::optional<panel_format> panel_format_of(tensor_type type) noexcept {
   case tensor_type::q2_k:
     return panel_format::nibble_two_mins;
   case tensor_type::iq4_nl:
-    return panel_format::nibble_iq4;
+    return panel_format::table;
   case tensor_type::iq4_xs:
-    return panel_format::nibble_iq4_f32;
   case tensor_type::mxfp4:
-    return panel_format::nibble_e2m1_f32;
+  case tensor_type::iq3_xxs:
+  case tensor_type::iq3_s:
+  case tensor_type::iq2_xxs:
+  case tensor_type::iq1_s:
+    return panel_format::table_f32;
+  case tensor_type::iq2_xs:
+  case tensor_type::iq2_s:
+  case tensor_type::iq1_m:
+    return panel_format::table_two_scales;
   case tensor_type::tq1_0:
   case tensor_type::tq2_0:
     return panel_format::nibble_zero_point;
@@ -160,13 +198,18 @@ std::optional<panel_format> panel_format_of(tensor_type type) noexcept {
   }
 }
 
+const code_table* code_table_of(tensor_type type) noexcept {
+  const auto* numbers = numbers_of(type);
+  return numbers != nullptr ? &numbers->table : nullptr;
+}
+
 weight_block read_weight_block(tensor_type type, const std::byte* row, std::size_t index) {
   const auto& traits = model::tensor_type_traits(type);
   const std::size_t groups = traits.block_elements / block_columns;
   ENSURE(groups > 0, "{} has no blocks of 32", traits.name);
   const std::byte* at = row + index / groups * traits.block_bytes;
   if (const auto read = model::code_reader_of(type))
-    return read_codes(read, *panel_format_of(type), at, index % groups);
+    return read_codes(type, read, at, index % groups);
   switch (type) {
   case tensor_type::q4_0:
   case tensor_type::q4_1:

@@ -22,6 +22,9 @@ struct weight_block {
 // The panel format that holds a tensor type without loss; empty for types without kernels.
 std::optional<panel_format> panel_format_of(model::tensor_type type) noexcept;
 
+// The numbers that its nibbles stand for; null unless its format is one with a table.
+const code_table* code_table_of(model::tensor_type type) noexcept;
+
 // Block `index` (32 columns) of a row in the file's layout. Requires: a quantised type with a
 // panel format.
 weight_block read_weight_block(model::tensor_type type, const std::byte* row, std::size_t index);

@@ -27,7 +27,7 @@ std::optional<way> way_of(model::tensor_type type, cpu::isa which, std::uint32_t
   if (layout.is_float)
     return way{product::floats, 0};
   // sum += dot * (scale of the weights * scale of the activations), and the min times their sum
-  const std::uint32_t scalings = 2 * (layout.has_two_scales ? 2 : 1) + (layout.has_min ? 1 : 0);
+  const std::uint32_t scalings = (layout.has_two_scales ? 2 : 1) * (layout.has_min ? 3 : 2);
   return way{bits == 8 ? product::bytes : product::words, scalings};
 }
 

@@ -49,7 +49,8 @@ std::vector<tiny_llama> engine_shapes() {
   out.push_back({.hidden = 128, .heads = 8, .kv_heads = 1, .type = tensor_type::q4_1});
   for (const auto type :
        {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k, tensor_type::q2_k,
-        tensor_type::q3_k, tensor_type::iq4_xs, tensor_type::tq1_0, tensor_type::tq2_0})
+        tensor_type::q3_k, tensor_type::iq4_xs, tensor_type::tq1_0, tensor_type::tq2_0,
+        tensor_type::iq3_s, tensor_type::iq2_s})
     out.push_back({.hidden = 256,
                    .heads = 1,
                    .kv_heads = 1,

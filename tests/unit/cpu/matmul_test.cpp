@@ -42,7 +42,8 @@ prepared prepare_with(const problem& shape, std::vector<std::byte> raw,
   prepared p;
   p.shape = shape;
   p.raw = std::move(raw);
-  p.matrix = {*cpu::panel_format_of(shape.type), shape.outputs, shape.columns, nullptr};
+  p.matrix = {*cpu::panel_format_of(shape.type), shape.outputs, shape.columns, nullptr,
+              cpu::code_table_of(shape.type)};
   p.panels.resize(p.matrix.size_bytes());
   p.matrix.panels = p.panels.data();
   const std::size_t row_bytes = p.raw.size() / shape.outputs;
@@ -66,11 +67,9 @@ prepared prepare(const problem& shape) {
                       random_floats(rows_max * shape.columns, 13, 3.0F));
 }
 
-int number_of(const cpu::panel_layout& layout, int code) {
-  if (layout.table == cpu::code_table::iq4)
-    return model::iq4_numbers[code];
-  if (layout.table == cpu::code_table::e2m1)
-    return model::e2m1_numbers[code];
+int number_of(const cpu::packed_matrix& matrix, const cpu::panel_layout& layout, int code) {
+  if (layout.has_table)
+    return matrix.table->codes[code] - 128;
   return code - (layout.has_zero_point ? 8 : 0);
 }
 
@@ -89,7 +88,7 @@ float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
     int dot[2] = {0, 0};
     for (std::size_t k = 0; k < 32; ++k)
       dot[layout.has_two_scales ? k / 16 : 0] +=
-          number_of(layout, weights.codes[k]) * block.values[k];
+          number_of(p.matrix, layout, weights.codes[k]) * block.values[k];
     for (std::size_t half = 0; half < (layout.has_two_scales ? 2U : 1U); ++half)
       sum = std::fma(static_cast<float>(dot[half]), weights.scale[half] * block.terms.scale, sum);
     if (layout.has_min && layout.has_two_scales)
@@ -179,6 +178,7 @@ std::vector<float> product(const prepared& p, cpu::isa which, std::size_t first,
   args.out = out.data();
   args.out_stride = p.matrix.padded_rows();
   args.adds = adds;
+  args.table = p.matrix.table;
   std::vector<std::byte> scratch(cpu::matmul_scratch_bytes(args.blocks));
   args.scratch = scratch.data();
   cpu::kernels_for(which).matmul[static_cast<std::size_t>(p.matrix.format)]

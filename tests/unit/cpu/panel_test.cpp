@@ -21,7 +21,8 @@ namespace {
 std::vector<float> through_panels(const model::model_file& file, const model::tensor_view& tensor) {
   const std::size_t rows = tensor.rows(), columns = tensor.columns(),
                     row_bytes = tensor.row_bytes();
-  cpu::packed_matrix matrix{*cpu::panel_format_of(tensor.type), rows, columns, nullptr};
+  cpu::packed_matrix matrix{*cpu::panel_format_of(tensor.type), rows, columns, nullptr,
+                            cpu::code_table_of(tensor.type)};
   std::vector<std::byte> memory(matrix.size_bytes()), raw;
   matrix.panels = memory.data();
   for (std::size_t first = 0; first < rows; first += cpu::panel_rows) {
@@ -101,7 +102,7 @@ TEST_CASE("a row read back from panels has the bits of the scalar decoder") {
     CAPTURE(traits.name);
     const auto raw = random_blocks(traits.type, rows * columns, 7);
     const std::size_t row_bytes = raw.size() / rows;
-    cpu::packed_matrix matrix{*format, rows, columns, nullptr};
+    cpu::packed_matrix matrix{*format, rows, columns, nullptr, cpu::code_table_of(traits.type)};
     std::vector<std::byte> memory(matrix.size_bytes());
     matrix.panels = memory.data();
     cpu::pack_panel(traits.type, raw.data(), 32, row_bytes, columns, memory.data());
@@ -125,9 +126,9 @@ TEST_CASE("the panel layouts have the sizes that the kernels were measured with"
   CHECK(bytes(cpu::panel_format::f16) == 2048);
   CHECK(bytes(cpu::panel_format::nibble_two_scales) == 768);
   CHECK(bytes(cpu::panel_format::nibble_two_mins) == 1024);
-  CHECK(bytes(cpu::panel_format::nibble_iq4) == 576);
-  CHECK(bytes(cpu::panel_format::nibble_iq4_f32) == 640);
-  CHECK(bytes(cpu::panel_format::nibble_e2m1_f32) == 640);
+  CHECK(bytes(cpu::panel_format::table) == 576);
+  CHECK(bytes(cpu::panel_format::table_f32) == 640);
+  CHECK(bytes(cpu::panel_format::table_two_scales) == 768);
   for (std::size_t f = 0; f < cpu::panel_format_count; ++f)
     CHECK(bytes(static_cast<cpu::panel_format>(f)) % 64 == 0);
 }

@@ -58,8 +58,9 @@ std::vector<parallel_shape> parallel_shapes() {
   // Heads of 16 that stay together in pairs; one rank has an odd one.
   out.push_back({{.hidden = 96, .heads = 6, .kv_heads = 6, .type = tensor_type::q8_0}, 3});
   // Super-blocks of 256 columns.
-  for (const auto type : {tensor_type::q4_k, tensor_type::q6_k, tensor_type::q2_k,
-                          tensor_type::q3_k, tensor_type::iq4_xs, tensor_type::tq2_0})
+  for (const auto type :
+       {tensor_type::q4_k, tensor_type::q6_k, tensor_type::q2_k, tensor_type::q3_k,
+        tensor_type::iq4_xs, tensor_type::tq2_0, tensor_type::iq3_xxs})
     out.push_back({{.hidden = 512,
                     .heads = 8,
                     .kv_heads = 4,

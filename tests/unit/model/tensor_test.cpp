@@ -1,5 +1,6 @@
 // Block layouts and narrow floats: against the reference package's goldens, hand-computed blocks,
 // and the definition of rounding.
+#include "runtime/model/code_grids.hpp"
 #include "runtime/model/tensor.hpp"
 
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -92,6 +94,32 @@ TEST_CASE("blocks decode to the same bits as in the reference package") {
       CHECK_MESSAGE(seen.contains(std::string(row.name)), row.name);
     }
   }
+}
+
+TEST_CASE("the grids have the points of the reference package") {
+  const auto hash_of = [](const auto& grid) { // FNV-1a
+    std::uint64_t hash = 0xCBF29CE484222325U;
+    for (const auto& point : grid)
+      for (const std::int8_t number : point)
+        hash = (hash ^ static_cast<std::uint8_t>(number)) * 0x100000001B3U;
+    return hash;
+  };
+  const std::map<std::string, std::uint64_t> ours = {
+      {"IQ2_XXS", hash_of(iq2_xxs_grid)}, {"IQ2_XS", hash_of(iq2_xs_grid)},
+      {"IQ2_S", hash_of(iq2_s_grid)},     {"IQ3_XXS", hash_of(iq3_xxs_grid)},
+      {"IQ3_S", hash_of(iq3_s_grid)},     {"IQ1_S", hash_of(iq1_grid)}};
+  auto file = golden_file();
+  std::size_t seen = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string tag, name, hash;
+    if (!(words >> tag >> name >> hash) || tag != "grid")
+      continue;
+    CAPTURE(name);
+    CHECK(ours.at(name) == std::stoull(hash, nullptr, 16));
+    ++seen;
+  }
+  CHECK(seen == ours.size());
 }
 
 TEST_CASE("a Q4_1 block computed by hand decodes") {
