@@ -16,17 +16,19 @@ namespace {
 
 // The order of choice, best first: Q4_K_M, the nearest to it in bits, ever larger files, then ever
 // smaller ones, which answer worse.
-constexpr std::array<std::string_view, 29> quants_that_run{
-    "Q4_K_M", "Q4_K_S", "Q4_K_L", "Q4_K", "Q5_K_S", "Q5_K_M", "Q5_K_L", "Q5_K",  "Q4_1", "Q4_0",
-    "IQ4_NL", "MXFP4",  "IQ4_XS", "Q5_0", "Q5_1",   "Q6_K",   "Q6_K_L", "Q8_0",  "BF16", "F16",
-    "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q3_K", "Q2_K_L", "Q2_K",   "Q2_K_S", "TQ2_0", "TQ1_0"};
+constexpr std::array<std::string_view, 51> quants_that_run{
+    "Q4_K_M",  "Q4_K_S",     "Q4_K_L",  "Q4_K",    "Q4_K_XL",    "UD-Q4_K_XL", "Q5_K_S",
+    "Q5_K_M",  "Q5_K_L",     "Q5_K",    "Q5_K_XL", "UD-Q5_K_XL", "Q4_1",       "Q4_0",
+    "IQ4_NL",  "MXFP4",      "IQ4_XS",  "Q5_0",    "Q5_1",       "Q6_K",       "Q6_K_L",
+    "Q6_K_XL", "UD-Q6_K_XL", "Q8_0",    "Q8_K_XL", "UD-Q8_K_XL", "BF16",       "F16",
+    "Q3_K_XL", "UD-Q3_K_XL", "Q3_K_L",  "Q3_K_M",  "IQ3_M",      "Q3_K",       "IQ3_S",
+    "Q3_K_S",  "IQ3_XS",     "IQ3_XXS", "Q2_K_XL", "UD-Q2_K_XL", "Q2_K_L",     "Q2_K",
+    "IQ2_M",   "Q2_K_S",     "IQ2_S",   "IQ2_XS",  "IQ2_XXS",    "TQ2_0",      "IQ1_M",
+    "IQ1_S",   "TQ1_0"};
 constexpr std::array<std::string_view, 1> quants_of_last_resort{"F32"};
 // Known names whose weights, or some of them, are of types that do not run here.
-constexpr std::array<std::string_view, 25> quants_that_do_not_run{
-    "UD-Q4_K_XL", "UD-Q5_K_XL", "UD-Q6_K_XL", "UD-Q8_K_XL", "UD-Q3_K_XL", "UD-Q2_K_XL", "Q2_K_XL",
-    "Q3_K_XL",    "Q4_K_XL",    "Q5_K_XL",    "Q6_K_XL",    "Q8_K_XL",    "IQ1_S",      "IQ1_M",
-    "IQ2_XXS",    "IQ2_XS",     "IQ2_S",      "IQ2_M",      "IQ3_XXS",    "IQ3_XS",     "IQ3_S",
-    "IQ3_M",      "Q4_0_4_4",   "Q4_0_4_8",   "Q4_0_8_8"};
+constexpr std::array<std::string_view, 4> quants_that_do_not_run{"Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8",
+                                                                 "NVFP4"};
 
 constexpr std::string_view weights = ".safetensors";
 constexpr std::string_view single_weights = "model.safetensors";

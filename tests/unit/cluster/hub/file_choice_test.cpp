@@ -46,6 +46,7 @@ TEST_CASE("Q4_K_M comes first, then the nearest that runs") {
   CHECK(chosen({"a-Q8_0.gguf", "a-F16.gguf", "a-Q5_K_M.gguf"}) == "a-Q5_K_M.gguf");
   CHECK(chosen({"a-F16.gguf", "a-Q8_0.gguf", "a-IQ4_XS.gguf", "a-Q3_K_M.gguf"}) == "a-IQ4_XS.gguf");
   CHECK(chosen({"a-Q3_K_M.gguf", "a-Q2_K.gguf", "a-F32.gguf"}) == "a-Q3_K_M.gguf");
+  CHECK(chosen({"a-IQ1_S.gguf", "a-IQ2_XS.gguf"}) == "a-IQ2_XS.gguf");
   CHECK(chosen({"a.gguf", "README.md"}) == "a.gguf");
   CHECK(chosen({"sub/b-Q4_K_M.gguf", "a-Q4_K_M.gguf"}) == "a-Q4_K_M.gguf");
   CHECK(chosen({"a-f32.gguf", "a-bf16.gguf"}) == "a-bf16.gguf");
@@ -67,13 +68,13 @@ TEST_CASE("the choice fits into memory, and says why") {
   std::vector<hub_file> files{{"a-Q4_K_M.gguf", 4'000'000'000, {}, {}},
                               {"a-Q4_0.gguf", 2'500'000'000, {}, {}},
                               {"a-Q8_0.gguf", 7'000'000'000, {}, {}},
-                              {"a-IQ3_M.gguf", 1'000'000'000, {}, {}}};
+                              {"a-NVFP4.gguf", 1'000'000'000, {}, {}}};
   const auto roomy = choose_files(files, {}, memory_room{8'000'000'000, 5'000'000'000});
   REQUIRE(roomy);
-  CHECK(roomy->why == "a-Q4_K_M.gguf: of IQ3_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M");
+  CHECK(roomy->why == "a-Q4_K_M.gguf: of NVFP4, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M");
   const auto small = choose_files(files, {}, memory_room{5'000'000'000, 3'000'000'000});
   REQUIRE(small);
-  CHECK(small->why == "a-Q4_0.gguf: of IQ3_M, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M that fits "
+  CHECK(small->why == "a-Q4_0.gguf: of NVFP4, Q4_0, Q4_K_M, Q8_0 the nearest to Q4_K_M that fits "
                       "into memory: a-Q4_K_M.gguf has 4.0 GB, and 5.0 GB available hold a file of "
                       "3.0 GB");
   const memory_room tiny{3'000'000'000, 2'000'000'000};
@@ -156,9 +157,9 @@ TEST_CASE("a model that lacks a part is left aside by name") {
 }
 
 TEST_CASE("weights that do not run are refused with a reason") {
-  const auto other = choose_files(files_named({"a-IQ2_XS.gguf", "a-Q4_0_4_4.gguf"}), {});
+  const auto other = choose_files(files_named({"a-NVFP4.gguf", "a-Q4_0_4_4.gguf"}), {});
   REQUIRE_FALSE(other);
-  CHECK(other.error().message.find("IQ2_XS, Q4_0_4_4, which do not run here") != std::string::npos);
+  CHECK(other.error().message.find("NVFP4, Q4_0_4_4, which do not run here") != std::string::npos);
 }
 
 TEST_CASE("without GGUF files it is a directory of safetensors") {
