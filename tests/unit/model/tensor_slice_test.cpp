@@ -246,10 +246,14 @@ TEST_CASE("a file's slice blocks follow from the tensors that are cut by columns
   using model::tensor_type;
   CHECK(blocks_of({.type = tensor_type::f32}) == std::pair(32U, 32U));
   CHECK(blocks_of({.type = tensor_type::q4_1}) == std::pair(32U, 32U));
-  CHECK(blocks_of({.hidden = 256,
-                   .heads = 1,
-                   .kv_heads = 1,
-                   .ffn = 256,
-                   .type = tensor_type::q4_k,
-                   .embedding_type = tensor_type::q8_0}) == std::pair(256U, 256U));
+  CHECK(blocks_of({.type = tensor_type::iq4_nl}) == std::pair(32U, 32U));
+  CHECK(blocks_of({.type = tensor_type::mxfp4}) == std::pair(32U, 32U));
+  for (const auto type : {tensor_type::q4_k, tensor_type::q2_k, tensor_type::iq4_xs,
+                          tensor_type::iq3_s, tensor_type::tq1_0})
+    CHECK(blocks_of({.hidden = 256,
+                     .heads = 1,
+                     .kv_heads = 1,
+                     .ffn = 256,
+                     .type = type,
+                     .embedding_type = tensor_type::q8_0}) == std::pair(256U, 256U));
 }

@@ -126,7 +126,9 @@ TEST_CASE("data in the wanted type is copied unchanged, the rest is rounded once
   for (const auto& [type, as] : {std::pair(model::tensor_type::bf16, element::bf16),
                                  {model::tensor_type::f16, element::f16},
                                  {model::tensor_type::f32, element::bf16},
-                                 {model::tensor_type::q4_0, element::f16}}) {
+                                 {model::tensor_type::q4_0, element::f16},
+                                 {model::tensor_type::iq4_nl, element::bf16},
+                                 {model::tensor_type::mxfp4, element::f16}}) {
     const tiny_file tiny({.type = type});
     const auto feed =
         open_feed(tiny, model::whole(tiny.description), model::split(tiny.description, 1)->front());
