@@ -1,5 +1,8 @@
 #include "cluster/plan/plan_engines.hpp"
 
+#include "cluster/plan/model_fit.hpp"
+#include "runtime/cpu/kernels/weight_block.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -32,6 +35,17 @@ double layer_weight_bytes(const model_config& config, double element) {
   return element;
 }
 
+// The native engine's packed weights by those of the file, if that is more than weight_overhead,
+// which is added to every shard.
+double growth_above_overhead(const model::description& model) {
+  double stored = 0, packed = 0;
+  for (const auto& [type, bytes] : model.type_bytes) {
+    stored += static_cast<double>(bytes);
+    packed += static_cast<double>(bytes) * cpu::packed_growth(type);
+  }
+  return stored > 0 ? std::max(1.0, packed / stored / weight_overhead) : 1.0;
+}
+
 } // namespace
 
 std::uint64_t held_bytes_of(const model_config& config, const model::description& model,
@@ -56,7 +70,12 @@ std::uint64_t held_bytes_of(const model_config& config, const model::description
 
 std::uint64_t weight_bytes_of(const model_config& config, const model::description& model,
                               const shard_plan& shard) {
-  return shard.on_device.has_own_memory() ? 0 : held_bytes_of(config, model, shard);
+  if (shard.on_device.has_own_memory())
+    return 0;
+  const auto held = held_bytes_of(config, model, shard);
+  return shard.on_device.is_native()
+             ? static_cast<std::uint64_t>(static_cast<double>(held) * growth_above_overhead(model))
+             : held;
 }
 
 result<void> check_engines(const cluster_config& config, const cluster_plan& plan) {

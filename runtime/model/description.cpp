@@ -331,6 +331,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
                   file.original_name(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
+    d.type_bytes[tensor.type] += tensor.size_bytes();
     d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // only experts have 3
   }
   return {};

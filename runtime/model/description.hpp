@@ -5,6 +5,8 @@
 
 #include "runtime/model/model_file.hpp"
 
+#include <map>
+
 namespace baton::model {
 
 enum class norm_kind : std::uint8_t { rms };
@@ -81,7 +83,8 @@ struct description {
   std::uint64_t embedding_bytes = 0;      // token_embd.weight
   std::uint64_t head_bytes = 0;           // output.weight, or token_embd.weight if tied
   std::uint64_t output_norm_bytes = 0;
-  slice_blocks cuts; // of its weights' types, the same for all layers
+  std::map<tensor_type, std::uint64_t> type_bytes; // all weights as stored, by type
+  slice_blocks cuts;                               // of its weights' types, the same for all layers
 
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }

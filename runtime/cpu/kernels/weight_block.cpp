@@ -198,6 +198,15 @@ std::optional<panel_format> panel_format_of(tensor_type type) noexcept {
   }
 }
 
+double packed_growth(tensor_type type) {
+  const auto format = panel_format_of(type);
+  const auto& traits = model::tensor_type_traits(type);
+  ENSURE(format.has_value(), "{} is not packed", traits.name);
+  const double packed = static_cast<double>(layout_of(*format).record_bytes()) /
+                        static_cast<double>(panel_rows * block_columns);
+  return packed * traits.block_elements / traits.block_bytes;
+}
+
 const code_table* code_table_of(tensor_type type) noexcept {
   const auto* numbers = numbers_of(type);
   return numbers != nullptr ? &numbers->table : nullptr;

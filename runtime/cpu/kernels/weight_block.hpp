@@ -22,6 +22,9 @@ struct weight_block {
 // The panel format that holds a tensor type without loss; empty for types without kernels.
 std::optional<panel_format> panel_format_of(model::tensor_type type) noexcept;
 
+// Bytes in memory for each byte of the file. Requires: a type with a panel format.
+double packed_growth(model::tensor_type type);
+
 // The numbers that its nibbles stand for; null unless its format is one with a table.
 const code_table* code_table_of(model::tensor_type type) noexcept;
 

@@ -118,6 +118,22 @@ TEST_CASE("a row read back from panels has the bits of the scalar decoder") {
   }
 }
 
+TEST_CASE("packed weights grow as the memory of a matrix does") {
+  for (const auto& traits : model::tensor_type_table()) {
+    const auto format = cpu::panel_format_of(traits.type);
+    if (!format)
+      continue;
+    CAPTURE(traits.name);
+    const cpu::packed_matrix matrix{*format, 64, 512, nullptr};
+    const double file = 64.0 * 512 / traits.block_elements * traits.block_bytes;
+    CHECK(cpu::packed_growth(traits.type) ==
+          doctest::Approx(static_cast<double>(matrix.size_bytes()) / file));
+  }
+  CHECK(cpu::packed_growth(model::tensor_type::q4_1) == 1.0);
+  CHECK(cpu::packed_growth(model::tensor_type::iq4_nl) == 1.0);
+  CHECK(cpu::packed_growth(model::tensor_type::q2_k) == doctest::Approx(8 / 2.625));
+}
+
 TEST_CASE("the panel layouts have the sizes that the kernels were measured with") {
   const auto bytes = [](cpu::panel_format f) { return cpu::layout_of(f).record_bytes(); };
   CHECK(bytes(cpu::panel_format::nibble_zero_point) == 576);

@@ -96,6 +96,13 @@ TEST_CASE("without output.weight the head is the embedding") {
   REQUIRE_MESSAGE(d, d.error().message);
   CHECK(d->has_tied_embeddings);
   CHECK(d->head_bytes == 320 * 64 / 32 * 34);
+  CHECK(d->type_bytes.at(tensor_type::q8_0) == d->head_bytes);
+  const std::uint64_t norms = (2 * d->layer_count + 1) * std::uint64_t{64} * 4;
+  CHECK(d->type_bytes.at(tensor_type::f32) == norms);
+  std::uint64_t layers = d->output_norm_bytes;
+  for (const auto bytes : d->layer_bytes)
+    layers += bytes;
+  CHECK(d->type_bytes.at(tensor_type::q4_1) == layers - norms);
   CHECK(d->head_bytes == d->embedding_bytes);
   CHECK(d->file_type == "Q4_1");
 }

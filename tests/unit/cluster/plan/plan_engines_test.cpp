@@ -1,4 +1,5 @@
 // Devices whose engines are in libraries: their names, their part in the plan, and refusals.
+#include "cluster/plan/model_fit.hpp"
 #include "cluster/plan/plan_engines.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 
@@ -55,6 +56,24 @@ TEST_CASE("devices are parsed as cores, as a GPU's number, or as an engine and i
     REQUIRE(!none);
     CHECK(none.error().message.find("ENGINE/DEVICE") != std::string::npos);
   }
+}
+
+TEST_CASE("weights that grow in memory beyond the overhead are counted as packed") {
+  const auto planned = [](std::map<model::tensor_type, std::uint64_t> types) {
+    auto description = small_model();
+    description.type_bytes = std::move(types);
+    const auto plan = make_plan(on({"cpu:0"}), description, one_machine());
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    const auto& shard = plan->shards[0];
+    return static_cast<double>(shard.machine_bytes) / static_cast<double>(shard.weight_bytes);
+  };
+  using enum model::tensor_type;
+  CHECK(planned({}) == 1.0);
+  CHECK(planned({{q4_1, 1000}, {f32, 10}}) == 1.0);
+  CHECK(planned({{iq4_xs, 1000}}) == 1.0); // within the overhead
+  CHECK(planned({{q2_k, 1000}}) == doctest::Approx(8 / 2.625 / weight_overhead));
+  CHECK(planned({{q2_k, 1000}, {q8_0, 1000}}) ==
+        doctest::Approx((8 / 2.625 + 1) / 2 / weight_overhead));
 }
 
 TEST_CASE("a device with its own memory takes no core and none of the machine's memory") {
