@@ -1,6 +1,7 @@
 #include "cluster/plan/model_identity.hpp"
 
 #include "runtime/model/mapped_file.hpp"
+#include "runtime/model/part_name.hpp"
 
 #include <sys/stat.h>
 
@@ -21,10 +22,22 @@ bool is_part(const fs::path& file) {
   return std::find(parts.begin(), parts.end(), file.extension().string()) != parts.end();
 }
 
-result<std::vector<fs::path>> parts_of(const fs::path& model) {
+// The files of a model in one GGUF file or in several.
+std::vector<fs::path> gguf_parts_of(const model::model_file& file) {
+  const auto& first = file.path();
+  const auto name = model::parse_part_name(first.filename().string());
+  const auto count = file.get_u32("split.count", 1);
+  std::vector<fs::path> parts{first};
+  for (std::uint32_t number = 2; name && count && number <= *count; ++number)
+    parts.push_back(first.parent_path() / name->of(number));
+  return parts;
+}
+
+result<std::vector<fs::path>> parts_of(const model::model_file& file) {
+  const auto& model = file.path();
   std::error_code failed;
   if (!fs::is_directory(model, failed))
-    return std::vector<fs::path>{model};
+    return gguf_parts_of(file);
   std::vector<fs::path> parts;
   for (fs::directory_iterator it(model, failed), end; !failed && it != end; it.increment(failed))
     if (is_part(it->path()))
@@ -43,7 +56,7 @@ std::uint64_t with(std::uint64_t hash, Number number) {
 } // namespace
 
 result<std::uint64_t> model_identity(const model::model_file& file) {
-  const auto parts = parts_of(file.path());
+  const auto parts = parts_of(file);
   if (!parts)
     return parts.error();
   auto hash = file.fingerprint();

@@ -1,6 +1,7 @@
 // Changes of a model's files that are detected, also outside the fingerprint.
 #include "cluster/plan/model_identity.hpp"
 #include "runtime/model/open/open_model.hpp"
+#include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -49,6 +50,30 @@ TEST_CASE("changed bytes inside a tensor are detected by the file's time") {
   CHECK(refused.error().code == errc::bad_model_file);
   CHECK(refused.error().message.find("m.gguf was changed") != std::string::npos);
   CHECK_FALSE(check_identity(*before, *identity)); // nor a reader that had begun
+}
+
+TEST_CASE("every part of a model in several files counts") {
+  const testing::scratch_directory scratch;
+  const auto writer = testing::tiny_llama_writer({});
+  REQUIRE(writer);
+  const auto parts = writer->split(3);
+  const auto path = [&](std::size_t i) {
+    return scratch.path() / fmt::format("m-{:05}-of-00003.gguf", i + 1);
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    REQUIRE(parts[i].write(path(i)));
+  const auto file = opened(path(0));
+  const auto identity = model_identity(*file);
+  REQUIRE(identity);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    CAPTURE(i);
+    set_time(path(i), std::chrono::seconds(5));
+    CHECK_FALSE(check_identity(*file, *identity));
+    set_time(path(i), std::chrono::seconds(-5));
+    CHECK(check_identity(*file, *identity));
+  }
+  fs::remove(path(2));
+  CHECK_FALSE(check_identity(*file, *identity));
 }
 
 TEST_CASE("in a directory only the files of the model count") {
