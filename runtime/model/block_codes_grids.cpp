@@ -19,7 +19,7 @@ template <class Point>
 void put_signed(block_codes& to, std::size_t eighth, const Point& point,
                 std::uint32_t signs) noexcept {
   for (std::size_t k = 0; k < 8; ++k) {
-    const int number = point(k);
+    const auto number = point(k);
     to.codes[eighth * 8 + k] = static_cast<std::int8_t>((signs >> k & 1U) != 0 ? -number : number);
   }
 }
