@@ -1,3 +1,4 @@
+#include "runtime/model/describe_parts.hpp"
 #include "runtime/model/family.hpp"
 #include "runtime/model/part_name.hpp"
 #include "runtime/model/slice.hpp"
@@ -10,15 +11,6 @@
 
 namespace baton::model {
 namespace {
-
-// Sanity limits: larger sizes indicate a damaged file. The largest published models have 126
-// layers, a hidden size of 16384, a vocabulary of 256 k and 512 experts. The limits also keep
-// products of three sizes within 64 bits.
-constexpr std::uint32_t layer_count_max = 1024;
-constexpr std::uint32_t width_max = 1U << 20U;
-constexpr std::uint32_t expert_count_max = 1024;
-constexpr std::uint32_t vocab_size_max = 1U << 24U;
-constexpr std::uint32_t context_length_max = 1U << 28U;
 
 // Names from the specification's list of general.file_type; a checkpoint may have its own.
 std::string file_type_label(const model_file& file) {
@@ -41,59 +33,14 @@ std::string file_type_label(const model_file& file) {
   return std::string(label != labels.end() ? label->second : "unknown");
 }
 
-// Reads a size in [1, max] from "<architecture>.<key>"; keeps the first error.
-class size_reader {
-public:
-  size_reader(const model_file& file, std::string prefix)
-      : file_(file), prefix_(std::move(prefix)) {}
-
-  void read(std::uint32_t& target, std::string_view key, std::uint32_t max,
-            std::optional<std::uint32_t> otherwise = {}) {
-    const auto name = fmt::format("{}.{}", prefix_, key);
-    const auto value = otherwise ? file_.get_u32(name, *otherwise) : file_.get_u32(name);
-    if (!value) {
-      keep(value.error());
-    } else if (*value == 0 || *value > max) {
-      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not in [1, {}]",
-                file_.original_name(name), *value, max));
-    } else {
-      target = *value;
-    }
-  }
-  void read(float& target, std::string_view key, std::optional<float> otherwise = {}) {
-    const auto name = fmt::format("{}.{}", prefix_, key);
-    const auto value = otherwise ? file_.get_f32(name, *otherwise) : file_.get_f32(name);
-    if (!value) {
-      keep(value.error());
-    } else if (!std::isfinite(*value) || *value <= 0.0F) {
-      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive",
-                file_.original_name(name), *value));
-    } else {
-      target = *value;
-    }
-  }
-  const std::optional<error>& first_error() const noexcept { return error_; }
-
-private:
-  void keep(error e) {
-    if (!error_) {
-      error_ = std::move(e);
-    }
-  }
-  const model_file& file_;
-  std::string prefix_;
-  std::optional<error> error_;
-};
-
 void take_family(const family& kind, description& d) {
   d.norm = kind.norm;
-  d.rope.kind = kind.rope;
+  d.ropes = {{.kind = kind.rope}};
   d.activation = kind.activation;
   d.has_qk_norm = kind.has_qk_norm;
   d.has_attention_bias = kind.has_attention_bias;
   d.has_fused_projections = kind.has_fused_projections;
   d.has_post_norms = kind.has_post_norms;
-  d.unrotated_period = kind.unrotated_period;
 }
 
 result<void> read_sizes(const model_file& file, const family& kind, description& d) {
@@ -104,7 +51,7 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   sizes.read(d.head_count, "attention.head_count", width_max);
   sizes.read(d.context_length, "context_length", context_length_max);
   sizes.read(d.rms_epsilon, "attention.layer_norm_rms_epsilon");
-  sizes.read(d.rope.base, "rope.freq_base", 10000.0F); // the specification's default
+  sizes.read(d.ropes.front().base, "rope.freq_base", 10000.0F); // the specification's default
   if (sizes.first_error()) {
     return *sizes.first_error();
   }
@@ -117,7 +64,7 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
              std::max(1U, d.hidden_size / d.head_count));
   std::uint32_t value_size = 0;
   sizes.read(value_size, "attention.value_length", width_max, d.head_size);
-  sizes.read(d.rope.dimension_count, "rope.dimension_count", width_max, d.head_size);
+  sizes.read(d.ropes.front().dimension_count, "rope.dimension_count", width_max, d.head_size);
   if (sizes.first_error()) {
     return *sizes.first_error();
   }
@@ -133,100 +80,13 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
     return fail(errc::unsupported_model, "{}.attention.value_length is {}, the key length {}",
                 d.architecture, value_size, d.head_size);
   }
-  if (d.rope.dimension_count > d.head_size || d.rope.dimension_count % 2 != 0) {
+  const auto rotated = d.ropes.front().dimension_count;
+  if (rotated > d.head_size || rotated % 2 != 0) {
     return fail(errc::bad_model_file, "{}.rope.dimension_count is {}: odd, or above a head of {}",
-                d.architecture, d.rope.dimension_count, d.head_size);
+                d.architecture, rotated, d.head_size);
   }
   if (kind.scales_embedding) {
     d.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(d.hidden_size)));
-  }
-  return {};
-}
-
-// Experts without their own width have that of the ffn, as in Mixtral.
-result<void> read_experts(const model_file& file, const family& kind, description& d) {
-  const auto count = file.get_u32(d.architecture + ".expert_count", 0);
-  const auto norm = file.get_bool(d.architecture + ".expert_weights_norm", kind.normalises_experts);
-  if (!count || !norm) {
-    return count ? norm.error() : count.error();
-  }
-  if (*count == 0) {
-    return {};
-  }
-  d.has_normalised_experts = *norm;
-  size_reader sizes(file, d.architecture);
-  sizes.read(d.expert_count, "expert_count", expert_count_max);
-  sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
-  sizes.read(d.expert_ffn_size, "expert_feed_forward_length", width_max, d.ffn_size);
-  if (sizes.first_error()) {
-    return *sizes.first_error();
-  }
-  const auto older = layer_tensor_name(0, "ffn_gate.0.weight");
-  if (file.find(older)) {
-    return fail(errc::unsupported_model,
-                "tensor '{}': a tensor for each expert is an older layout; this build reads those "
-                "of all experts, '{}': convert the model again",
-                older, layer_tensor_name(0, "ffn_gate_exps.weight"));
-  }
-  return {};
-}
-
-// As in llama.cpp: linear if no type is given, with the older key if the newer one is absent.
-result<void> read_rope(const model_file& file, const family& kind, description& d) {
-  const auto type = file.get_string(d.architecture + ".rope.scaling.type", "linear");
-  if (!type) {
-    return type.error();
-  }
-  if (*type != "linear" && *type != "none") {
-    return fail(errc::unsupported_model,
-                "metadata key '{}.rope.scaling.type' is {}: this build runs none and linear",
-                d.architecture, *type);
-  }
-  const bool has_newer = file.has(d.architecture + ".rope.scaling.factor");
-  size_reader sizes(file, d.architecture);
-  sizes.read(d.rope.scaling_factor, has_newer ? "rope.scaling.factor" : "rope.scale_linear", 1.0F);
-  if (kind.takes_windowed_rope_base) { // only the layers without a window are scaled
-    d.windowed_rope = d.rope;
-    d.windowed_rope->scaling_factor = 1.0F;
-    sizes.read(d.windowed_rope->base, "rope.freq_base_swa", 10000.0F);
-  }
-  if (sizes.first_error()) {
-    return *sizes.first_error();
-  }
-  if (d.rope.scaling_factor == 1.0F) {
-    return {};
-  }
-  if (*type == "none") {
-    return fail(errc::bad_model_file,
-                "metadata key '{}.rope.scaling.type' is none, but there is a factor of {}",
-                d.architecture, d.rope.scaling_factor);
-  }
-  d.rope.scaling = rope_scaling_kind::linear;
-  return {};
-}
-
-result<void> read_attention(const model_file& file, const family& kind, description& d) {
-  const auto width = d.layer_count == kind.wide_scale_layer_count
-                         ? static_cast<double>(d.hidden_size) / d.head_count
-                         : static_cast<double>(d.head_size);
-  d.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
-  const auto window =
-      file.get_u32(d.architecture + ".attention.sliding_window", kind.default_window);
-  if (!window) {
-    return window.error();
-  }
-  if (*window > 0) {
-    d.sliding_window = *window;
-    d.full_attention_period = kind.full_attention_period;
-  }
-  if (!kind.takes_soft_caps) {
-    return {};
-  }
-  size_reader caps(file, d.architecture);
-  caps.read(d.attention_soft_cap.emplace(), "attn_logit_softcapping");
-  caps.read(d.final_soft_cap.emplace(), "final_logit_softcapping");
-  if (caps.first_error()) {
-    return *caps.first_error();
   }
   return {};
 }
@@ -295,7 +155,7 @@ result<std::uint64_t> check_tensors(const model_file& file,
 
 result<void> read_tensors(const model_file& file, const family& kind, description& d) {
   d.has_tied_embeddings = !file.find("output.weight");
-  d.rope.has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
+  d.ropes.front().has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
   std::set<std::string, std::less<>> seen;
   const auto input = check_tensors(file, input_tensors(d), seen);
   if (!input) {
@@ -339,14 +199,6 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
 
 } // namespace
 
-bool description::has_window(std::uint32_t layer) const noexcept {
-  return sliding_window && (full_attention_period == 0 || (layer + 1) % full_attention_period != 0);
-}
-
-bool description::is_rotated(std::uint32_t layer) const noexcept {
-  return unrotated_period == 0 || (layer + 1) % unrotated_period != 0;
-}
-
 std::uint64_t description::step_bytes() const noexcept {
   const std::uint64_t unused =
       expert_count == 0 ? 0 : expert_bytes / expert_count * (expert_count - expert_used_count);
@@ -374,13 +226,13 @@ result<description> describe(const model_file& file) {
   d.file_type = file_type_label(file);
   take_family(*kind, d);
   if (file.rotates_halves()) {
-    d.rope.kind = rope_kind::neox;
+    d.ropes.front().kind = rope_kind::neox;
   }
   if (auto r = check_keys(file, *kind); !r) {
     return r.error();
   }
-  for (auto* step :
-       {read_sizes, read_experts, read_rope, read_attention, read_vocab, read_tensors}) {
+  for (auto* step : {read_sizes, read_experts, read_rope, read_attention, read_layers, read_vocab,
+                     read_tensors}) {
     if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }

@@ -14,7 +14,9 @@ enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh fo
 // `normal` rotates the pairs (x[2i], x[2i+1]); the GGUF converter permutes q and k of llama files
 // accordingly. `neox` rotates (x[i], x[i + dimensions/2]), as all published weights require.
 enum class rope_kind : std::uint8_t { normal, neox };
-enum class rope_scaling_kind : std::uint8_t { none, linear, yarn };
+// yarn: arXiv 2309.00071. longrope (arXiv 2402.13753): each pair has a factor of its own, for
+// contexts up to the original size or for longer ones.
+enum class rope_scaling_kind : std::uint8_t { none, linear, yarn, longrope };
 
 struct rope_description {
   rope_kind kind = rope_kind::normal;
@@ -22,8 +24,22 @@ struct rope_description {
   float base = 10000.0F;             // theta_i = position * base^(-2i / dimension_count)
   rope_scaling_kind scaling = rope_scaling_kind::none;
   float scaling_factor = 1.0F;
-  std::uint32_t original_context_size = 0; // before scaling; 0 if unknown
+  std::uint32_t original_context_size = 0; // before scaling; of yarn and longrope
+  float magnitude = 1.0F;                  // a factor of the rotated dimensions
+  // Yarn's pairs that turn at least as often in the original context keep their frequency. Pairs
+  // that turn at most `slow_turns` times have the scaled one, and a ramp lies between.
+  float fast_turns = 32.0F, slow_turns = 1.0F;
+  bool has_whole_borders = true; // the ramp begins and ends at whole pairs
   bool has_factors = false; // rope_freqs.weight divides each pair's theta (Llama 3.1 and later)
+};
+
+// The properties of one layer. Everything else is the same in all layers.
+struct layer_description {
+  std::uint32_t window = 0;          // positions that it sees, its own last; 0: all
+  std::optional<std::uint32_t> rope; // index into description::ropes; none: not rotated
+  bool is_mixture = false;           // experts in place of the ffn
+
+  friend bool operator==(const layer_description&, const layer_description&) = default;
 };
 
 // Granularity of a matrix's slices for several ranks, besides head borders. A slice of columns is a
@@ -50,7 +66,8 @@ struct description {
 
   norm_kind norm = norm_kind::rms;
   float rms_epsilon = 1e-5F;
-  rope_description rope;
+  std::vector<layer_description> layers;              // [layer_count]
+  std::vector<rope_description> ropes;                // of the layers
   activation_kind activation = activation_kind::silu; // of the gate: act(gate) * up
   bool has_qk_norm = false;           // of each head of queries and keys, before the rotation
   bool has_attention_bias = false;    // of q, k and v
@@ -62,17 +79,11 @@ struct description {
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
 
-  // Layers differ by period n: those with index n-1, 2n-1, ..; 0: none.
-  std::optional<std::uint32_t> sliding_window;   // positions that a layer sees, its own last
-  std::uint32_t full_attention_period = 0;       // layers that see everything nevertheless
-  std::optional<rope_description> windowed_rope; // of layers with a window, if different
-  std::uint32_t unrotated_period = 0;            // layers without rotary embedding (NoPE)
-
-  // A mixture of experts: every row passes through some experts instead of the ffn. A softmax turns
-  // the router's scores into weights, over the used experts if the weights are normalised (arXiv
-  // 2401.04088), else over all. Dividing by the sum of the chosen, as modeling_mixtral.py of
-  // transformers does, is equivalent.
-  std::uint32_t expert_count = 0; // 0: dense
+  // For layers with a mixture of experts: every row passes through some experts instead of the ffn.
+  // A softmax turns the router's scores into weights, over the used experts if the weights are
+  // normalised (arXiv 2401.04088), else over all. Dividing by the sum of the chosen, as
+  // modeling_mixtral.py of transformers does, is equivalent.
+  std::uint32_t expert_count = 0; // 0: all layers are dense
   std::uint32_t expert_used_count = 0;
   std::uint32_t expert_ffn_size = 0;
   bool has_normalised_experts = false;
@@ -88,8 +99,6 @@ struct description {
 
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
-  bool has_window(std::uint32_t layer) const noexcept;
-  bool is_rotated(std::uint32_t layer) const noexcept;
   // Weights that a step of one row reads: without an embedding that is not also the head, and
   // without unused experts.
   std::uint64_t step_bytes() const noexcept;

@@ -21,6 +21,7 @@ constexpr std::array families = {
     family{.architecture = "phi3",
            .rope = rope_kind::neox,
            .has_fused_projections = true,
+           .takes_long_rope_factors = true,
            .takes_window = true},
     family{.architecture = "smollm3", .unrotated_period = 4},
     family{.architecture = "gemma2",
@@ -46,7 +47,7 @@ constexpr std::array families = {
 };
 
 // Keys that are read into the description, or that never change the arithmetic.
-constexpr std::array<std::string_view, 17> keys_read = {
+constexpr std::array<std::string_view, 22> keys_read = {
     "attention.head_count",
     "attention.head_count_kv",
     "attention.key_length",
@@ -58,11 +59,16 @@ constexpr std::array<std::string_view, 17> keys_read = {
     "feed_forward_length",
     "rope.dimension_count",
     "rope.freq_base",
+    "rope.layer_pattern", // not in GGUF: of config.json
     "rope.scale_linear",
     "rope.scaling.factor",
-    "rope.scaling.finetuned",               // describes the model's training
-    "rope.scaling.original_context_length", // irrelevant for linear scaling
+    "rope.scaling.finetuned", // describes the model's training
+    "rope.scaling.attn_factor",
+    "rope.scaling.original_context_length", // of yarn and longrope
     "rope.scaling.type",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_truncate", // not in GGUF: of config.json
     "vocab_size",
 };
 
@@ -79,6 +85,7 @@ constexpr std::array feature_keys = {
     feature_key{"attention.max_alibi_bias", "0"},
     feature_key{"attention.scale", "0"},
     feature_key{"attention.sliding_window", "0", &family::takes_window},
+    feature_key{"attention.sliding_window_pattern", "0", &family::takes_window},
     feature_key{"attn_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"embedding_scale", "1"},
     feature_key{"expert_count", "0", &family::takes_experts},
@@ -93,7 +100,9 @@ constexpr std::array feature_keys = {
     feature_key{"pooling_type", "0"},
     feature_key{"residual_scale", "1"},
     feature_key{"rope.freq_base_swa", "0", &family::takes_windowed_rope_base},
-    feature_key{"rope.scaling.attn_factor", "1"},
+    feature_key{"rope.scaling.yarn_attn_factor", "1"},
+    feature_key{"rope.scaling.yarn_ext_factor", "1"},
+    feature_key{"rope.scaling.yarn_log_multiplier", "0"},
     feature_key{"tensor_data_layout", "Meta AI original pth"}, // written by the llama converter
     feature_key{"use_parallel_residual", "false"},
 };

@@ -19,9 +19,12 @@ struct family {
   bool has_post_norms = false;
   bool scales_embedding = false; // by the root of the hidden size
   bool takes_rope_factors = false;
+  bool takes_long_rope_factors = false; // longrope
+  bool truncates_yarn = true;           // the ramp has whole borders, if the file does not say
   bool takes_window = false;
   bool takes_soft_caps = false;
   bool takes_windowed_rope_base = false;
+  bool shares_rope_base = false; // the default of layers with a window is the base of the others
   bool takes_experts = false;
   bool normalises_experts = true;          // the default without a key
   std::uint32_t default_window = 0;        // of files without the key; 0: no window

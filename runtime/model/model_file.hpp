@@ -43,6 +43,8 @@ public:
   virtual result<float> get_f32(std::string_view key) const = 0;
   virtual result<bool> get_bool(std::string_view key) const = 0;
   virtual result<std::string> get_string(std::string_view key) const = 0;
+  // An array of integers or bools (1 is true).
+  virtual result<std::vector<std::uint32_t>> get_u32s(std::string_view key) const = 0;
   // The same, with a default for an absent key.
   result<std::uint32_t> get_u32(std::string_view key, std::uint32_t otherwise) const;
   result<std::uint64_t> get_u64(std::string_view key, std::uint64_t otherwise) const;

@@ -14,7 +14,15 @@ namespace baton::model {
 std::vector<double> rope_frequencies(const rope_description& rope,
                                      std::span<const float> factors = {});
 
+// The tensor with the factors of a rope, or an empty name. Longrope has two tensors. The length that
+// the engine serves chooses, so that a row's rotation depends on its position alone.
+std::string_view rope_factors_name(const rope_description& rope,
+                                   std::uint32_t max_model_len) noexcept;
+
+// Yarn's factor of the rotated dimensions, for models that do not say (section 3.4).
+double yarn_magnitude(double scaling_factor, double weight = 1.0) noexcept;
+
 // A factor that is not a positive number would turn every logit into NaN. Errors: bad_model_file.
-result<void> check_rope_factors(std::span<const float> factors);
+result<void> check_rope_factors(std::string_view tensor, std::span<const float> factors);
 
 } // namespace baton::model

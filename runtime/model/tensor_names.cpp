@@ -10,9 +10,9 @@ std::string layer_tensor_name(std::uint32_t layer, std::string_view role) {
 namespace {
 
 // The tensors of the ffn, or of the experts that replace it.
-std::vector<tensor_requirement> ffn_tensors(const description& d) {
+std::vector<tensor_requirement> ffn_tensors(const description& d, const layer_description& layer) {
   const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size;
-  if (d.expert_count > 0) {
+  if (layer.is_mixture) {
     const std::uint64_t width = d.expert_ffn_size, count = d.expert_count;
     return {{"ffn_gate_inp.weight", {hidden, count}}, // the router
             {"ffn_gate_exps.weight", {hidden, width, count}},
@@ -48,7 +48,7 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
          {"attn_output.weight", {q, hidden}},
          {"ffn_norm.weight", {hidden}}});
   }
-  add(ffn_tensors(d));
+  add(ffn_tensors(d, d.layers.at(layer)));
   if (d.has_attention_bias) {
     add({{"attn_q.bias", {q}}, {"attn_k.bias", {kv}}, {"attn_v.bias", {kv}}});
   }
@@ -65,10 +65,16 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
 }
 
 std::vector<tensor_requirement> shared_tensors(const description& d) {
-  if (!d.rope.has_factors) {
-    return {};
+  for (const auto& rope : d.ropes) {
+    const std::uint64_t pairs = rope.dimension_count / 2;
+    if (rope.scaling == rope_scaling_kind::longrope) {
+      return {{"rope_factors_long.weight", {pairs}}, {"rope_factors_short.weight", {pairs}}};
+    }
+    if (rope.has_factors) {
+      return {{"rope_freqs.weight", {pairs}}};
+    }
   }
-  return {{"rope_freqs.weight", {d.rope.dimension_count / 2}}};
+  return {};
 }
 
 std::vector<tensor_requirement> input_tensors(const description& d) {

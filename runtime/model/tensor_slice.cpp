@@ -122,7 +122,8 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
     };
     if (auto ok = widen("attn_output.weight", blocks.attention); !ok)
       return ok.error();
-    const auto down = model.expert_count > 0 ? "ffn_down_exps.weight" : "ffn_down.weight";
+    const auto down =
+        model.layers.at(layer).is_mixture ? "ffn_down_exps.weight" : "ffn_down.weight";
     if (auto ok = widen(down, blocks.ffn); !ok)
       return ok.error();
   }

@@ -15,7 +15,7 @@ namespace baton::plugin {
 
 // Incremented when the layout or meaning of anything below changes. Both sides must be built for
 // the same number; of a library with another number only table::abi is read.
-inline constexpr std::uint32_t abi_version = 7;
+inline constexpr std::uint32_t abi_version = 8;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -47,9 +47,14 @@ enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1 };
 enum class rotation : std::uint32_t { pairs = 0, halves = 1 };
 
 struct layer {
-  std::uint32_t window = 0;      // positions that a row attends to, including its own; 0: all
-  std::uint32_t frequencies = 0; // index into decoder::frequencies
+  std::uint32_t window = 0;   // positions that a row attends to, including its own; 0: all
+  std::uint32_t rotation = 0; // index into decoder::rotations
   bool is_rotated = true;
+};
+
+struct rotation_angles {
+  const double* frequencies = nullptr; // [rotated_dimensions / 2], radians
+  float magnitude = 1;                 // a factor of cosines and sines
 };
 
 // A stage's part of a decoder, as this rank computes it: its heads, its rows of the ffn and of the
@@ -75,8 +80,9 @@ struct decoder {
   float rms_epsilon = 0;
   activation act = activation::silu;
   rotation rotates = rotation::pairs;
-  std::uint32_t rotated_dimensions = 0;              // the leading dimensions of a head
-  const double* frequencies[2] = {nullptr, nullptr}; // [rotated_dimensions / 2], radians
+  std::uint32_t rotated_dimensions = 0; // the leading dimensions of a head
+  std::uint32_t rotation_count = 0;
+  const rotation_angles* rotations = nullptr; // [rotation_count]
   float embedding_scale = 1, attention_scale = 1;
   float attention_soft_cap = 0, final_soft_cap = 0; // 0: none
   // A mixture of experts replaces the ffn: the expert_used_count experts with the highest router

@@ -278,7 +278,10 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   auto slices = slices_of(model, settings);
   if (!slices)
     return slices.error();
-  auto feed = weight_feed::open(file, model, range, (*slices)[settings.rank]);
+  const auto max_model_len = settings.max_model_len == 0
+                                 ? model.context_length
+                                 : std::min(settings.max_model_len, model.context_length);
+  auto feed = weight_feed::open(file, model, range, (*slices)[settings.rank], max_model_len);
   if (!feed)
     return feed.error();
   auto s = std::make_shared<state>(from, *std::move(feed), *std::move(slices), settings);
@@ -291,9 +294,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   limits.rows_max = settings.rows_max;
   limits.hidden_size = model.hidden_size;
   limits.vocabulary_size = model.vocab_size;
-  limits.max_model_len = settings.max_model_len == 0
-                             ? model.context_length
-                             : std::min(settings.max_model_len, model.context_length);
+  limits.max_model_len = max_model_len;
   limits.model_hash = file.fingerprint();
   if (auto ok = s->create(); !ok)
     return ok.error();

@@ -35,7 +35,8 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
 result<weight_feed> weight_feed::open(const model::model_file& file,
                                       const model::description& model,
                                       const model::layer_range& range,
-                                      const model::tensor_slice& slice) {
+                                      const model::tensor_slice& slice,
+                                      std::uint32_t max_model_len) {
   const auto group = model.head_count / model.kv_head_count;
   if (slice.heads != model::index_range{slice.kv_heads.first * group, slice.kv_heads.count * group})
     return fail_param(errc::invalid_value, "slices",
@@ -44,36 +45,49 @@ result<weight_feed> weight_feed::open(const model::model_file& file,
                       model.name, slice.heads.first, slice.heads.end() - 1, slice.kv_heads.first,
                       slice.kv_heads.end() - 1);
   weight_feed feed(file, model, range, slice);
-  if (auto ok = feed.take_frequencies(); !ok)
+  if (auto ok = feed.take_rotations(max_model_len); !ok)
     return ok.error();
   for (auto i = range.first; i < range.end(); ++i)
-    feed.layers_.push_back({model.has_window(i) ? *model.sliding_window : 0,
-                            model.has_window(i) && model.windowed_rope ? 1U : 0U,
-                            model.is_rotated(i)});
+    feed.layers_.push_back({model.layers[i].window, model.layers[i].rope.value_or(0),
+                            model.layers[i].rope.has_value()});
   if (auto ok = feed.check_tensors(); !ok)
     return ok.error();
   return feed;
 }
 
-result<void> weight_feed::take_frequencies() {
-  std::vector<float> factors;
-  if (model_.rope.has_factors) {
-    const auto tensor = file_->find("rope_freqs.weight");
-    if (!tensor)
-      return fail(errc::bad_model_file, "tensor 'rope_freqs.weight' is not in {}",
-                  file_->path().string());
-    std::vector<std::byte> raw(tensor->size_bytes());
-    if (auto ok = file_->copy_rows(tensor->name, 0, tensor->rows(), raw); !ok)
-      return ok;
-    factors.resize(tensor->elements());
-    model::dequantize_row(tensor->type, raw.data(), factors.data(), factors.size());
-    factors.resize(model_.rope.dimension_count / 2);
-    if (auto ok = model::check_rope_factors(factors); !ok)
-      return ok;
+result<std::vector<float>> weight_feed::read_factors(std::string_view name,
+                                                     std::size_t pairs) const {
+  const auto tensor = file_->find(name);
+  if (!tensor)
+    return fail(errc::bad_model_file, "tensor '{}' is not in {}", name, file_->path().string());
+  std::vector<std::byte> raw(tensor->size_bytes());
+  if (auto ok = file_->copy_rows(tensor->name, 0, tensor->rows(), raw); !ok)
+    return ok.error();
+  std::vector<float> factors(tensor->elements());
+  model::dequantize_row(tensor->type, raw.data(), factors.data(), factors.size());
+  factors.resize(pairs);
+  if (auto ok = model::check_rope_factors(name, factors); !ok)
+    return ok.error();
+  return factors;
+}
+
+result<void> weight_feed::take_rotations(std::uint32_t max_model_len) {
+  for (const auto& rope : model_.ropes) {
+    const auto& first = model_.ropes.front();
+    if (rope.kind != first.kind || rope.dimension_count != first.dimension_count)
+      return fail(errc::unsupported_model,
+                  "'{}': an engine in a library rotates all layers in the same dimensions",
+                  model_.name);
+    std::vector<float> factors;
+    if (const auto name = model::rope_factors_name(rope, max_model_len); !name.empty()) {
+      auto read = read_factors(name, rope.dimension_count / 2);
+      if (!read)
+        return read.error();
+      factors = *std::move(read);
+    }
+    frequencies_.push_back(model::rope_frequencies(rope, factors));
+    rotations_.push_back({frequencies_.back().data(), rope.magnitude}); // vectors keep their place
   }
-  frequencies_ = model::rope_frequencies(model_.rope, factors);
-  if (model_.sliding_window && model_.windowed_rope)
-    windowed_frequencies_ = model::rope_frequencies(*model_.windowed_rope);
   return {};
 }
 
@@ -102,10 +116,13 @@ plugin::decoder weight_feed::describe() const {
   m.rms_epsilon = own_.rms_epsilon;
   m.act =
       own_.activation == model::activation_kind::silu ? activation::silu : activation::gelu_tanh;
-  m.rotates = own_.rope.kind == model::rope_kind::normal ? rotation::pairs : rotation::halves;
-  m.rotated_dimensions = own_.rope.dimension_count;
-  m.frequencies[0] = frequencies_.data();
-  m.frequencies[1] = windowed_frequencies_.empty() ? nullptr : windowed_frequencies_.data();
+  if (!own_.ropes.empty()) {
+    const auto& rope = own_.ropes.front(); // all rotate the same dimensions
+    m.rotates = rope.kind == model::rope_kind::normal ? rotation::pairs : rotation::halves;
+    m.rotated_dimensions = rope.dimension_count;
+  }
+  m.rotation_count = static_cast<std::uint32_t>(rotations_.size());
+  m.rotations = rotations_.data();
   m.embedding_scale = own_.embedding_scale;
   m.attention_scale = own_.attention_scale;
   m.attention_soft_cap = own_.attention_soft_cap.value_or(0.0F);

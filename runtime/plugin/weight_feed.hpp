@@ -12,11 +12,12 @@ namespace baton::plugin {
 
 class weight_feed {
 public:
-  // `file` outlives this object. Errors: bad_model_file (a tensor is missing, or the rope factors
-  // are invalid).
+  // `file` outlives this object. `max_model_len` chooses between longrope's factors. Errors:
+  // bad_model_file (a tensor is missing, or the rope factors are invalid), unsupported_model (names
+  // what the interface does not say).
   static result<weight_feed> open(const model::model_file& file, const model::description& model,
-                                  const model::layer_range& range,
-                                  const model::tensor_slice& slice);
+                                  const model::layer_range& range, const model::tensor_slice& slice,
+                                  std::uint32_t max_model_len);
 
   // The result points into this object, which must not move.
   plugin::decoder describe() const;
@@ -39,7 +40,8 @@ private:
               const model::layer_range& range, const model::tensor_slice& slice)
       : file_(&file), model_(model), own_(model::sliced(model, slice)), range_(range),
         slice_(slice) {}
-  result<void> take_frequencies();
+  result<void> take_rotations(std::uint32_t max_model_len);
+  result<std::vector<float>> read_factors(std::string_view tensor, std::size_t pairs) const;
   result<void> check_tensors() const;
   std::optional<source> locate(const weight_name& name) const;
   std::optional<source> locate_attention(const weight_name& name) const;
@@ -50,7 +52,8 @@ private:
   model::layer_range range_;
   model::tensor_slice slice_;
   std::vector<layer> layers_;
-  std::vector<double> frequencies_, windowed_frequencies_;
+  std::vector<std::vector<double>> frequencies_; // [ropes]
+  std::vector<rotation_angles> rotations_;       // point into them
 };
 
 } // namespace baton::plugin

@@ -23,9 +23,9 @@
 
 namespace baton::testing {
 
-inline const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
-                                                      "phi3",    "smollm3", "gemma2", "gemma3",
-                                                      "mixtral", "qwen3moe"};
+inline const std::vector<std::string> family_names = {
+    "qwen2",  "qwen3",  "llama3",  "mistral",  "phi3",       "smollm3",
+    "gemma2", "gemma3", "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
 
 // Between logits and golden logits, in units of the deviation of the golden ones: the root mean
 // square, and the maximum of a single logit.

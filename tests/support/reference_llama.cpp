@@ -157,9 +157,9 @@ void run_layer(const model::gguf_file& file, const model::description& m, std::u
     keys.push_back(k.times(x));
     values.push_back(v.times(x));
     for (std::size_t h = 0; h < m.head_count; ++h)
-      rotate(query.data() + h * m.head_size, m.rope, p);
+      rotate(query.data() + h * m.head_size, m.ropes.front(), p);
     for (std::size_t h = 0; h < m.kv_head_count; ++h)
-      rotate(keys.back().data() + h * m.head_size, m.rope, p);
+      rotate(keys.back().data() + h * m.head_size, m.ropes.front(), p);
     add(hidden[p], o.times(attend(m, query, keys, values)));
     const row y = norm(hidden[p], ffn_norm, m.rms_epsilon);
     add(hidden[p], is_mixture ? through_experts(m, y, router, gate, up, down)

@@ -12,6 +12,7 @@ inline model::description smollm2_shape(std::uint64_t layer_bytes, std::uint64_t
   d.name = "smollm2";
   d.architecture = "llama";
   d.layer_count = 30;
+  d.layers.assign(d.layer_count, {.window = 0, .rope = 0, .is_mixture = false});
   d.hidden_size = 576;
   d.ffn_size = 1536;
   d.head_count = 9;

@@ -126,6 +126,7 @@ private:
 model::description shape_of(const tiny_llama& o) {
   model::description d;
   d.layer_count = o.layers;
+  d.layers.assign(o.layers, {.window = 0, .rope = 0, .is_mixture = o.experts > 0});
   d.hidden_size = o.hidden;
   d.ffn_size = o.ffn;
   d.expert_count = o.experts;

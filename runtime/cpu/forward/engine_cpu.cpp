@@ -8,6 +8,7 @@
 #include "runtime/engine/pooling.hpp"
 #include "runtime/engine/prompt_scores.hpp"
 #include "runtime/engine/sampler.hpp"
+#include "runtime/model/rope.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -90,14 +91,13 @@ result<void> check(const model::description& m) {
   };
   if (m.norm != model::norm_kind::rms)
     return refuse("this kind of norm");
-  if (m.rope.scaling == model::rope_scaling_kind::yarn)
-    return refuse("yarn rope scaling");
   if (m.expert_count != 0 && m.has_post_norms)
     return refuse("norms of expert outputs");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes other than multiples of 16 up to 256");
-  if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)
-    return refuse("this number of rotated dimensions");
+  for (const auto& rope : m.ropes)
+    if (rope.dimension_count > m.head_size || rope.dimension_count % 2 != 0)
+      return refuse("this number of rotated dimensions");
   return {};
 }
 
@@ -146,7 +146,8 @@ struct engine_cpu::state {
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    holds = {file.fingerprint() ^ mark_of(slices), range.first, slices[rank].kv_heads.first};
+    holds = {file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(), range.first,
+             slices[rank].kv_heads.first};
     auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, holds)
                            : kv_memory::take(shape, blocks);
     if (!taken)
@@ -161,6 +162,24 @@ struct engine_cpu::state {
     return {};
   }
 
+  // Distinguishes keys whose rotation depends on the served length.
+  std::uint64_t mark_of_ropes() const {
+    const auto is_long = [&](const auto& rope) {
+      return rope.scaling == model::rope_scaling_kind::longrope &&
+             limits.max_model_len > rope.original_context_size;
+    };
+    constexpr std::uint64_t of_long = 0x9E3779B97F4A7C15U;
+    return std::any_of(model.ropes.begin(), model.ropes.end(), is_long) ? of_long : 0;
+  }
+
+  void make_ropes() {
+    std::vector<std::span<const float>> factors;
+    for (const auto& rope : model.ropes)
+      factors.push_back(
+          weights->rope_factors_of(model::rope_factors_name(rope, limits.max_model_len)));
+    ropes.emplace(model, factors);
+  }
+
   void describe(const model::model_file& file, const config& c) {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
@@ -171,8 +190,6 @@ struct engine_cpu::state {
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
     limits.vocabulary_size = model.vocab_size;
-    limits.max_model_len = c.max_model_len == 0 ? model.context_length
-                                                : std::min(c.max_model_len, model.context_length);
     limits.model_hash = file.fingerprint();
     limits.device =
         fmt::format("cpu {}, {} thread{}, {}-bit activations, {} KV{}", name_of(which), c.threads,
@@ -241,7 +258,10 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
   auto s = std::make_unique<state>(model, range, settings, *std::move(slices));
   s->weights = std::move(weights);
   s->group = ranks > 1 ? std::move(group) : nullptr;
-  s->ropes.emplace(s->model, s->weights->rope_factors);
+  s->limits.max_model_len = settings.max_model_len == 0
+                                ? model.context_length
+                                : std::min(settings.max_model_len, model.context_length);
+  s->make_ropes();
   if (auto ok = s->take_kv(file, settings); !ok)
     return ok.error();
   auto memory =

@@ -62,13 +62,13 @@ void forward::finish_heads(float* heads, std::size_t count, const float* gain,
                            const rope_table* rope, std::uint32_t position) const {
   const auto& model = p_.model;
   const std::size_t size = model.head_size;
-  const auto rotate =
-      model.rope.kind == model::rope_kind::normal ? p_.table.rope_pairs : p_.table.rope_halves;
+  const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
+  const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
   for (float* head = heads; head != heads + count * size; head += size) {
     if (gain != nullptr)
       p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
     if (rope != nullptr)
-      rotate(head, model.rope.dimension_count, rope->cosine(position), rope->sine(position));
+      rotate(head, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
   }
 }
 
@@ -107,7 +107,7 @@ void forward::prefetch_append_lines(std::uint32_t layer, const attention_item& i
 }
 
 std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
-  return p_.model.has_window(p_.range.first + layer) ? *p_.model.sliding_window : 0;
+  return p_.model.layers[p_.range.first + layer].window;
 }
 
 void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,

@@ -27,8 +27,8 @@ void rope_table::extend_to(std::uint32_t position) {
   for (std::size_t p = filled; p < wanted; ++p)
     for (std::size_t i = 0; i < width / 2; ++i) {
       const double angle = static_cast<double>(p) * frequency_[i];
-      const auto c = static_cast<float>(std::cos(angle));
-      const auto s = static_cast<float>(std::sin(angle));
+      const auto c = static_cast<float>(std::cos(angle) * double{rope_.magnitude});
+      const auto s = static_cast<float>(std::sin(angle) * double{rope_.magnitude});
       const std::size_t first = p * width + (is_paired ? 2 * i : i);
       const std::size_t second = p * width + (is_paired ? 2 * i + 1 : i + width / 2);
       cosine_[first] = cosine_[second] = c;
@@ -37,22 +37,21 @@ void rope_table::extend_to(std::uint32_t position) {
     }
 }
 
-rope_tables::rope_tables(const model::description& model, std::span<const float> factors)
-    : model_(model), all_(model.rope, factors) {
-  if (model.sliding_window && model.windowed_rope)
-    windowed_.emplace(*model.windowed_rope);
+rope_tables::rope_tables(const model::description& model,
+                         std::span<const std::span<const float>> factors)
+    : model_(model) {
+  for (std::size_t i = 0; i < model.ropes.size(); ++i)
+    tables_.emplace_back(model.ropes[i], factors[i]);
 }
 
 void rope_tables::extend_to(std::uint32_t position) {
-  all_.extend_to(position);
-  if (windowed_)
-    windowed_->extend_to(position);
+  for (auto& table : tables_)
+    table.extend_to(position);
 }
 
 const rope_table* rope_tables::of(std::uint32_t layer) const noexcept {
-  if (!model_.is_rotated(layer))
-    return nullptr;
-  return windowed_ && model_.has_window(layer) ? &*windowed_ : &all_;
+  const auto rope = model_.layers[layer].rope;
+  return rope ? &tables_[*rope] : nullptr;
 }
 
 } // namespace baton::cpu

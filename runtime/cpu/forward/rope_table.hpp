@@ -4,7 +4,6 @@
 
 #include "runtime/model/description.hpp"
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +14,7 @@ public:
   // factors [dimension_count / 2], or empty: divide the frequency of each pair.
   explicit rope_table(const model::rope_description& rope, std::span<const float> factors = {});
 
+  const model::rope_description& rope() const noexcept { return rope_; }
   // Fills positions up to and including `position`. Not thread-safe.
   void extend_to(std::uint32_t position);
   // [dimension_count] each, in the order of the head; the sine carries the rotation's sign.
@@ -33,11 +33,11 @@ private:
   std::vector<float> sine_;
 };
 
-// The tables of a model's layers; windowed layers may have their own.
+// The tables of a model's ropes.
 class rope_tables {
 public:
-  // factors [rope.dimension_count / 2], or empty: for layers without their own table.
-  rope_tables(const model::description& model, std::span<const float> factors);
+  // factors [ropes]: those of each rope, or empty.
+  rope_tables(const model::description& model, std::span<const std::span<const float>> factors);
 
   void extend_to(std::uint32_t position);
   // Null if the layer is not rotated.
@@ -45,8 +45,7 @@ public:
 
 private:
   const model::description& model_;
-  rope_table all_;
-  std::optional<rope_table> windowed_;
+  std::vector<rope_table> tables_; // [ropes]
 };
 
 } // namespace baton::cpu

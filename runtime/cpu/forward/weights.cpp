@@ -161,7 +161,7 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
   layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
-  if (model.expert_count > 0) {
+  if (model.layers[index].is_mixture) {
     layer.router = plan.matrix(name("ffn_gate_inp.weight"));
     layer.experts = add_experts(plan, model, own.ffn, index);
   } else {
@@ -193,8 +193,10 @@ void add_weights(weight_plan& plan, const model::description& model,
   const layer_slice own(model, slice);
   const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
   const bool shares_embedding = range.has_embedding && range.has_head && model.has_tied_embeddings;
-  if (model.rope.has_factors)
-    out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
+  out.rope_factors.clear();
+  for (const auto& tensor : model::shared_tensors(model))
+    out.rope_factors.emplace_back(
+        tensor.name, std::span<const float>(plan.vector(tensor.name), tensor.shape.front()));
   out.layers.clear();
   for (std::uint32_t i = range.first; i < range.end(); ++i)
     out.layers.push_back(add_layer(plan, model, own, i));
@@ -265,6 +267,13 @@ result<void> fill(const model::model_file& file, const std::vector<placement>& p
 
 } // namespace
 
+std::span<const float> stage_weights::rope_factors_of(std::string_view tensor) const noexcept {
+  for (const auto& [name, values] : rope_factors)
+    if (name == tensor)
+      return values;
+  return {};
+}
+
 result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range,
                                    const model::tensor_slice& slice) {
@@ -291,8 +300,9 @@ result<stage_weights> load_weights(const model::model_file& file, const model::d
   add_weights(plan, model, range, slice, weights);
   if (auto ok = fill(file, plan.placements(), team); !ok)
     return ok.error();
-  if (auto ok = model::check_rope_factors(weights.rope_factors); !ok)
-    return ok.error();
+  for (const auto& [tensor, values] : weights.rope_factors)
+    if (auto ok = model::check_rope_factors(tensor, values); !ok)
+      return ok.error();
   return weights;
 }
 

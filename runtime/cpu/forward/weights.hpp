@@ -8,6 +8,8 @@
 #include "runtime/model/slice.hpp"
 
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace baton::cpu {
@@ -34,11 +36,15 @@ struct layer_weights {
 
 struct stage_weights {
   large_memory memory;
-  std::span<const float> rope_factors; // [rope.dimension_count / 2], or empty
+  // The tensors of all layers together: a factor for each pair.
+  std::vector<std::pair<std::string, std::span<const float>>> rope_factors;
   std::vector<layer_weights> layers;
   packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
   const float* output_norm = nullptr; // [hidden], on the last stage
   packed_matrix head;                 // [vocabulary, hidden]; the embedding's rows if tied and here
+
+  // Empty if there is no such tensor.
+  std::span<const float> rope_factors_of(std::string_view tensor) const noexcept;
 };
 
 // The packed size of this slice of these layers in bytes. Errors: as load_weights, without reading.

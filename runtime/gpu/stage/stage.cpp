@@ -28,8 +28,7 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
     refuse(std::to_string(m.expert_used_count) + " of " + std::to_string(m.expert_count) +
            " experts");
   for (std::uint32_t i = 0; i < m.layer_count; ++i)
-    if (m.layers[i].frequencies > 1 || (m.layers[i].is_rotated && m.rotated_dimensions > 0 &&
-                                        m.frequencies[m.layers[i].frequencies] == nullptr))
+    if (m.layers[i].is_rotated && m.layers[i].rotation >= m.rotation_count)
       refuse("this rotation");
   if (with.quantized != plugin::quantization::none && with.quantized != plugin::quantization::fp8 &&
       with.quantized != plugin::quantization::int4)
@@ -56,7 +55,7 @@ stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plu
   check(model, with);
   weights_ = load_weights(*on_, model, with, shard);
   model_.layers = layers_.data();
-  model_.frequencies[0] = model_.frequencies[1] = nullptr; // owned by the caller; now in the tables
+  model_.rotations = nullptr; // owned by the caller; now in the tables
   with_.device = "";
   const auto log_line = [this](const std::string& line) {
     if (shard_.log_line != nullptr)
@@ -411,8 +410,8 @@ void stage::run_layer(std::uint32_t index) {
   r.bias = w.projection_bias;
   r.query_norm = w.query_norm;
   r.key_norm = w.key_norm;
-  r.cosine = layer.is_rotated ? weights_.cosine[layer.frequencies] : nullptr;
-  r.sine = layer.is_rotated ? weights_.sine[layer.frequencies] : nullptr;
+  r.cosine = layer.is_rotated ? weights_.rotations[layer.rotation].cosine : nullptr;
+  r.sine = layer.is_rotated ? weights_.rotations[layer.rotation].sine : nullptr;
   r.dimensions = m.rotated_dimensions;
   r.rotates_pairs = m.rotates == plugin::rotation::pairs;
   r.epsilon = m.rms_epsilon;

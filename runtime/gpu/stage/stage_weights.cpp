@@ -247,24 +247,24 @@ layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::ui
 void add_rope_tables(device& on, const plugin::decoder& m, std::uint32_t context,
                      stage_weights& out) {
   const std::size_t half = m.rotated_dimensions / 2;
-  for (std::size_t which = 0; which < 2; ++which) {
-    const double* frequency = m.frequencies[which];
-    if (frequency == nullptr || half == 0)
+  for (std::uint32_t which = 0; which < m.rotation_count; ++which) {
+    const auto& [frequency, magnitude] = m.rotations[which];
+    auto& to = out.rotations.emplace_back();
+    if (half == 0)
       continue;
     std::vector<float> cosine(context * half), sine(context * half);
     for (std::size_t i = 0; i < cosine.size(); ++i) {
       const std::size_t position = i / half;
       const double angle = static_cast<double>(position) * frequency[i % half];
-      cosine[i] = static_cast<float>(std::cos(angle));
-      sine[i] = static_cast<float>(std::sin(angle));
+      cosine[i] = static_cast<float>(std::cos(angle) * double{magnitude});
+      sine[i] = static_cast<float>(std::sin(angle) * double{magnitude});
     }
     const auto uploaded = [&](const std::vector<float>& values) {
       out.memory.push_back(on.take(values.size() * sizeof(float)));
       on.upload(out.memory.back().as<float>(), values.data(), values.size() * sizeof(float));
       return out.memory.back().as<const float>();
     };
-    out.cosine[which] = uploaded(cosine);
-    out.sine[which] = uploaded(sine);
+    to = {uploaded(cosine), uploaded(sine)};
   }
 }
 

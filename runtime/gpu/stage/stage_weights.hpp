@@ -28,8 +28,10 @@ struct stage_weights {
   const void* embedding = nullptr; // [vocabulary, hidden]
   matrix head;                     // [logits, hidden]
   const float* output_norm = nullptr;
-  // [context, rotated dimensions / 2] of each of decoder::frequencies.
-  const float *cosine[2] = {nullptr, nullptr}, *sine[2] = {nullptr, nullptr};
+  struct rotation_tables { // [context, rotated dimensions / 2]
+    const float *cosine = nullptr, *sine = nullptr;
+  };
+  std::vector<rotation_tables> rotations; // of decoder::rotations
   std::vector<layer_weights> layers;
   std::vector<buffer> memory; // owns all of the above
 };

@@ -87,8 +87,9 @@ result<void> checkpoint::take_fingerprint() {
     const auto line = key + value.dump(-1, ' ', true, json::error_handler_t::replace);
     fingerprint_ = mixed(fingerprint_, std::as_bytes(std::span(line)));
   }
-  const std::span<const float> factors = config_.rope_factors;
-  fingerprint_ = mixed(fingerprint_, std::as_bytes(factors));
+  for (const auto& [name, values] : config_.made) {
+    fingerprint_ = mixed(fingerprint_, std::as_bytes(std::span<const float>(values)));
+  }
   if (config_.gptq) {
     const auto is_lowered = std::byte{config_.gptq->has_lowered_zeros};
     fingerprint_ = mixed(fingerprint_, {&is_lowered, 1});
@@ -133,9 +134,11 @@ std::vector<std::string> checkpoint::keys() const {
   return names;
 }
 
-// No supported key of config.json holds a list.
-std::optional<std::uint64_t> checkpoint::array_size(std::string_view) const noexcept {
-  return std::nullopt;
+std::optional<std::uint64_t> checkpoint::array_size(std::string_view key) const noexcept {
+  const auto found = config_.values.find(key);
+  return found != config_.values.end() && found->second.is_array()
+             ? std::optional<std::uint64_t>(found->second.size())
+             : std::nullopt;
 }
 
 error checkpoint::wrong_kind(std::string_view key, std::string_view wanted) const {
@@ -164,6 +167,25 @@ result<std::uint32_t> checkpoint::get_u32(std::string_view key) const {
     return wrong_kind(key, "an integer that fits 32 unsigned bits");
   }
   return static_cast<std::uint32_t>(*value);
+}
+
+result<std::vector<std::uint32_t>> checkpoint::get_u32s(std::string_view key) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end() || !found->second.is_array()) {
+    return wrong_kind(key, "a list");
+  }
+  std::vector<std::uint32_t> values;
+  for (const auto& value : found->second) {
+    if (value.is_boolean()) {
+      values.push_back(value.get<bool>() ? 1 : 0);
+    } else if (value.is_number_unsigned() &&
+               std::in_range<std::uint32_t>(value.get<std::uint64_t>())) {
+      values.push_back(value.get<std::uint32_t>());
+    } else {
+      return wrong_kind(key, "a list of small numbers");
+    }
+  }
+  return values;
 }
 
 // JSON has one kind of number, so 10000 is a float here, too.

@@ -36,6 +36,7 @@ public:
   std::optional<std::uint64_t> array_size(std::string_view key) const noexcept override;
   result<std::uint32_t> get_u32(std::string_view key) const override;
   result<std::uint64_t> get_u64(std::string_view key) const override;
+  result<std::vector<std::uint32_t>> get_u32s(std::string_view key) const override;
   result<float> get_f32(std::string_view key) const override;
   result<bool> get_bool(std::string_view key) const override;
   result<std::string> get_string(std::string_view key) const override;

@@ -27,8 +27,9 @@ struct checkpoint_config {
   bool adds_one_to_norms = false;
   bool has_attention_bias = false; // of q, k and v
   bool has_tied_embeddings = false;
-  std::optional<gptq_config> gptq;                        // of the quantised matrices
-  std::vector<float> rope_factors;                        // Llama 3.1's, one per pair; empty: none
+  std::optional<gptq_config> gptq; // of the quantised matrices
+  // Tensors that are fields of config.json: rope factors, one per pair.
+  std::map<std::string, std::vector<float>, std::less<>> made;
   std::map<std::string, json, std::less<>> values;        // by GGUF's key
   std::map<std::string, std::string, std::less<>> fields; // GGUF's key -> the field
 };

@@ -53,8 +53,8 @@ result<std::set<std::string>> files_of(const json& index, const std::string& ori
 } // namespace
 
 result<void> checkpoint::open_files() {
-  if (!config_.rope_factors.empty()) {
-    if (auto r = add_made("rope_freqs.weight", config_.rope_factors); !r) {
+  for (const auto& [name, values] : config_.made) {
+    if (auto r = add_made(name, values); !r) {
       return r;
     }
   }

@@ -248,6 +248,19 @@ result<std::string> gguf_file::get_string(std::string_view key) const {
 result<std::vector<std::string>> gguf_file::get_strings(std::string_view key) const {
   return strings_of(key, /*is_array=*/true);
 }
+// `numbers` knows no bools, which are single bytes here.
+result<std::vector<std::uint32_t>> gguf_file::get_u32s(std::string_view key) const {
+  const auto* found = find_entry(key);
+  constexpr auto boolean = static_cast<std::uint32_t>(value_kind::boolean);
+  if (found == nullptr || !found->is_array || found->kind != boolean) {
+    return numbers<std::uint32_t>(key, "an array of integers", integer<std::uint32_t>);
+  }
+  std::vector<std::uint32_t> values;
+  for (std::uint64_t i = 0; i < found->count; ++i) {
+    values.push_back(load<std::uint8_t>(header_.data() + found->offset + i) != 0 ? 1 : 0);
+  }
+  return values;
+}
 result<std::vector<std::int32_t>> gguf_file::get_i32s(std::string_view key) const {
   return numbers<std::int32_t>(key, "an array of 32-bit integers", integer<std::int32_t>);
 }

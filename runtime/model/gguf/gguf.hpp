@@ -71,6 +71,7 @@ public:
   result<float> get_f32(std::string_view key) const override;
   result<bool> get_bool(std::string_view key) const override;
   result<std::string> get_string(std::string_view key) const override;
+  result<std::vector<std::uint32_t>> get_u32s(std::string_view key) const override;
   // Arrays; an absent key is an error (check has() for optional keys).
   result<std::vector<std::string>> get_strings(std::string_view key) const;
   result<std::vector<std::int32_t>> get_i32s(std::string_view key) const;

@@ -1,6 +1,6 @@
 """Writes families/NAME.gguf, the directory families/NAME and families/NAME.json beside this script. Each model family gets a tiny model
 with random weights, as a GGUF file and as transformers saves it, and its answers. Run it by hand in a venv (`pip install torch
-transformers gguf numpy`). The committed files were made with transformers 5.23 and torch 2.15. Arguments are the names to write, or none
+transformers gguf numpy`). The committed files were made with transformers 5.23 or 5.24, and torch 2.15. Arguments are the names to write, or none
 for all; the results are committed.
 
 The oracle is the family's own class in transformers, in float32, with the weights as stored in the file. One thing is taken from our
@@ -101,7 +101,7 @@ family("qwen3", "qwen3", T.F16, 2, 8, 1, 1e6,
 LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
 family("llama3", "llama", T.F16, 2, 2, 1, 500.0,
        (hf.LlamaConfig, dict(tie_word_embeddings=True, rope_parameters=rope(500.0) | LLAMA3 | {"rope_type": "llama3"})),
-       ffn=32, permuted=True, factors=llama3_factors(500.0, 8.0, 1.0, 4.0, 64))
+       ffn=32, permuted=True, made={"rope_freqs.weight": llama3_factors(500.0, 8.0, 1.0, 4.0, 64)})
 family("mistral", "llama", T.F16, 2, 4, 1, 1e4,
        (hf.MistralConfig, dict(tie_word_embeddings=False, sliding_window=40,
                                rope_parameters=rope(1e4, factor=4.0) | {"rope_type": "linear"})),
@@ -110,6 +110,21 @@ family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
        (hf.Phi3Config, dict(tie_word_embeddings=False, sliding_window=40, partial_rotary_factor=0.5,
                             rope_parameters=rope(1e4, partial_rotary_factor=0.5))),
        {"attention.sliding_window": 40, "rope.dimension_count": HEAD // 2}, fused=True)
+# Contexts of 64 positions, stretched. The prompt is longer, so longrope takes its long factors.
+YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=8.0, beta_slow=0.5)
+family("qwen3_yarn", "qwen3", T.F16, 2, 2, 1, 500.0,
+       (hf.Qwen3Config, dict(tie_word_embeddings=True, rope_parameters=rope(500.0) | YARN | {"rope_type": "yarn"})),
+       {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64,
+        "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 0.5}, ffn=32, qk_norm=True)
+LONG, SHORT = [1.0, 1.5, 2.25, 4.0, 6.5, 8.0], [1.0, 1.0, 1.05, 1.1, 1.2, 1.25]
+family("phi4mini", "phi3", T.F16, 2, 2, 1, 1e4,
+       (hf.Phi3Config, dict(tie_word_embeddings=True, sliding_window=None, original_max_position_embeddings=64,
+                            rope_parameters=rope(1e4, partial_rotary_factor=0.75, long_factor=LONG, short_factor=SHORT)
+                            | {"rope_type": "longrope"})),
+       {"rope.dimension_count": 12, "rope.scaling.original_context_length": 64,
+        "rope.scaling.attn_factor": math.sqrt(1 + math.log(512 / 64) / math.log(64))}, fused=True,
+       made={"rope_factors_long.weight": np.array(LONG, dtype=np.float32),
+             "rope_factors_short.weight": np.array(SHORT, dtype=np.float32)})
 family("smollm3", "smollm3", T.F16, 5, 2, 1, 5e6,
        (hf.SmolLM3Config, dict(tie_word_embeddings=True, use_sliding_window=False, rope_parameters=rope(5e6))),
        ffn=32, permuted=True)
@@ -215,8 +230,7 @@ def build(f, seed):
             raw = quantize(permuted(values, heads), f["stored"])
             assert np.array_equal(dequantize(raw, f["stored"]), permuted(values, heads))
         tensors[ours] = (raw, f["stored"])
-    if "factors" in f:
-        tensors["rope_freqs.weight"] = (f["factors"], None)
+    tensors |= {name: (values, None) for name, values in f.get("made", {}).items()}
     return model, tensors
 
 

@@ -350,8 +350,10 @@ TEST_CASE("settings and models that the engine cannot run are rejected by name")
           d.expert_count = 2;
           d.has_post_norms = true;
         }).find("norms of expert outputs") != std::string::npos);
-  CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
-        std::string::npos);
+  CHECK(model_with([](auto& d) {
+          d.ropes.front().dimension_count = 6;
+          d.head_size = 4;
+        }).find("head sizes") != std::string::npos);
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);
 }
 

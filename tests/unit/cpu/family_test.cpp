@@ -249,6 +249,19 @@ TEST_CASE("invalid rope factors are rejected when the engine loads") {
   }
 }
 
+TEST_CASE("the served length chooses longrope's factors") {
+  const family_file golden("phi4mini");
+  auto settings = family_settings();
+  const auto logits = [&](std::uint32_t length) {
+    settings.max_model_len = length;
+    return run_in_steps(*golden.load(settings), piece(golden.prompt, 0, 60), {30});
+  };
+  const auto longer = logits(65), shorter = logits(64);
+  CHECK(longer.at(59) != shorter.at(59));
+  check_same(longer, logits(512));
+  check_same(shorter, logits(60));
+}
+
 // Without this test a golden would also pass if the feature were ignored.
 TEST_CASE("every feature of a family changes its logits") {
   using model::description;
@@ -257,27 +270,35 @@ TEST_CASE("every feature of a family changes its logits") {
     std::function<void(description&)> apply;
   };
   const auto other_rope = [](description& d) {
-    d.rope.kind =
-        d.rope.kind == model::rope_kind::normal ? model::rope_kind::neox : model::rope_kind::normal;
+    for (auto& rope : d.ropes)
+      rope.kind =
+          rope.kind == model::rope_kind::normal ? model::rope_kind::neox : model::rope_kind::normal;
   };
+  const auto unscaled = [](description& d) { d.ropes[0].scaling = model::rope_scaling_kind::none; };
   std::vector<change> changes = {
       {"qwen2", "biases", [](auto& d) { d.has_attention_bias = false; }},
       {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
-      {"llama3", "factors", [](auto& d) { d.rope.has_factors = false; }},
-      {"mistral", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
-      {"phi3", "part of a head", [](auto& d) { d.rope.dimension_count = d.head_size; }},
-      {"smollm3", "NoPE", [](auto& d) { d.unrotated_period = 0; }},
-      {"smollm3", "its period", [](auto& d) { d.unrotated_period = 3; }},
+      {"llama3", "factors", [](auto& d) { d.ropes[0].has_factors = false; }},
+      {"mistral", "scaling", unscaled},
+      {"phi3", "part of a head", [](auto& d) { d.ropes[0].dimension_count = d.head_size; }},
+      {"smollm3", "NoPE", [](auto& d) { d.layers[3].rope = 0; }},
+      {"smollm3", "another layer", [](auto& d) { d.layers[2].rope.reset(); }},
+      {"qwen3_yarn", "scaling", unscaled},
+      {"qwen3_yarn", "magnitude", [](auto& d) { d.ropes[0].magnitude = 1; }},
+      {"qwen3_yarn", "the ramp's begin", [](auto& d) { d.ropes[0].fast_turns = 2; }},
+      {"qwen3_yarn", "the ramp's end", [](auto& d) { d.ropes[0].slow_turns = 3; }},
+      {"phi4mini", "magnitude", [](auto& d) { d.ropes[0].magnitude = 1; }},
+      {"phi4mini", "long factors", [](auto& d) { d.ropes[0].original_context_size = 512; }},
       {"gemma2", "attention's cap", [](auto& d) { d.attention_soft_cap.reset(); }},
       {"gemma2", "the final cap", [](auto& d) { d.final_soft_cap.reset(); }},
       {"gemma3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
-      {"gemma3", "the other rope", [](auto& d) { d.windowed_rope.reset(); }},
-      {"gemma3", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
+      {"gemma3", "the other rope", [](auto& d) { d.layers[2].rope = 0; }},
+      {"gemma3", "scaling", unscaled},
   };
   for (const auto* name : {"mistral", "phi3", "gemma2", "gemma3"}) {
-    changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
-    changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
-    changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});
+    changes.push_back({name, "a window", [](auto& d) { d.layers[0].window = 0; }});
+    changes.push_back({name, "a window less one", [](auto& d) { d.layers[0].window = 39; }});
+    changes.push_back({name, "a window and one", [](auto& d) { d.layers[0].window = 41; }});
   }
   for (const auto* name : {"mixtral", "qwen3moe"}) {
     changes.push_back({name, "an expert less", [](auto& d) { d.expert_used_count = 1; }});
@@ -285,7 +306,10 @@ TEST_CASE("every feature of a family changes its logits") {
                        [](auto& d) { d.has_normalised_experts = !d.has_normalised_experts; }});
   }
   for (const auto* name : {"gemma2", "gemma3"}) {
-    changes.push_back({name, "all windows", [](auto& d) { d.full_attention_period = 0; }});
+    changes.push_back({name, "all windows", [](auto& d) {
+                         for (auto& layer : d.layers)
+                           layer.window = 40;
+                       }});
     changes.push_back({name, "post norms", [](auto& d) { d.has_post_norms = false; }});
     changes.push_back({name, "embedding scale", [](auto& d) { d.embedding_scale = 1; }});
     changes.push_back({name, "query scale", [](auto& d) { d.attention_scale *= 1.1F; }});

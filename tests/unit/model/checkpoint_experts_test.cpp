@@ -68,8 +68,8 @@ TEST_CASE("config.json defines the number of experts and their weights") {
   CHECK(with("qwen3moe", [](json& c) { c["norm_topk_prob"] = true; }).has_normalised_experts);
   CHECK(!with("qwen3moe", [](json& c) { c.erase("norm_topk_prob"); }).has_normalised_experts);
   CHECK(with("mixtral", [](json& c) { c["norm_topk_prob"] = false; }).has_normalised_experts);
-  CHECK(with("mixtral", [](json& c) { c["sliding_window"] = 40; }).sliding_window == 40);
-  CHECK(with("mixtral", [](json& c) { c.erase("rope_parameters"); }).rope.base == 1e6F);
+  CHECK(with("mixtral", [](json& c) { c["sliding_window"] = 40; }).layers[0].window == 40);
+  CHECK(with("mixtral", [](json& c) { c.erase("rope_parameters"); }).ropes.front().base == 1e6F);
 }
 
 TEST_CASE("mixtures are rejected by the unsupported field") {

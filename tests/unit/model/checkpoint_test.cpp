@@ -20,9 +20,9 @@ using model::json;
 
 namespace {
 
-const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
-                                               "phi3",    "smollm3", "gemma2", "gemma3",
-                                               "mixtral", "qwen3moe"};
+const std::vector<std::string> family_names = {"qwen2",   "qwen3",    "llama3",     "mistral",
+                                               "phi3",    "smollm3",  "gemma2",     "gemma3",
+                                               "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);
@@ -30,6 +30,11 @@ void check_same_rope(const model::rope_description& a, const model::rope_descrip
   CHECK(a.scaling == b.scaling);
   CHECK(a.scaling_factor == b.scaling_factor);
   CHECK(a.has_factors == b.has_factors);
+  CHECK(a.original_context_size == b.original_context_size);
+  CHECK(a.magnitude == doctest::Approx(b.magnitude).epsilon(1e-6));
+  CHECK(a.fast_turns == b.fast_turns);
+  CHECK(a.slow_turns == b.slow_turns);
+  CHECK(a.has_whole_borders == b.has_whole_borders);
 }
 
 // Everything that an engine reads, except the rows of q and k.
@@ -54,9 +59,7 @@ void check_same(const description& a, const description& b) {
   CHECK(a.attention_scale == b.attention_scale);
   CHECK(a.attention_soft_cap == b.attention_soft_cap);
   CHECK(a.final_soft_cap == b.final_soft_cap);
-  CHECK(a.sliding_window == b.sliding_window);
-  CHECK(a.full_attention_period == b.full_attention_period);
-  CHECK(a.unrotated_period == b.unrotated_period);
+  CHECK(a.layers == b.layers);
   CHECK(a.parameter_count == b.parameter_count);
   CHECK(a.expert_count == b.expert_count);
   CHECK(a.expert_used_count == b.expert_used_count);
@@ -65,10 +68,9 @@ void check_same(const description& a, const description& b) {
   CHECK(a.expert_bytes == b.expert_bytes);
   CHECK(a.layer_bytes == b.layer_bytes);
   CHECK(a.head_bytes == b.head_bytes);
-  check_same_rope(a.rope, b.rope);
-  REQUIRE(a.windowed_rope.has_value() == b.windowed_rope.has_value());
-  if (a.windowed_rope)
-    check_same_rope(*a.windowed_rope, *b.windowed_rope);
+  REQUIRE(a.ropes.size() == b.ropes.size());
+  for (std::size_t i = 0; i < a.ropes.size(); ++i)
+    check_same_rope(a.ropes[i], b.ropes[i]);
 }
 
 // config.json as written by transformers before version 5.
@@ -97,7 +99,7 @@ TEST_CASE("a directory gives the model of its GGUF file") {
     CAPTURE(name);
     const auto ours = described(family(name));
     check_same(ours, described(family(name).string() + ".gguf"));
-    CHECK(ours.rope.kind == model::rope_kind::neox);
+    CHECK(ours.ropes.front().kind == model::rope_kind::neox);
     CHECK(ours.name == name);
     CHECK(ours.file_type == "F16");
   }
@@ -120,11 +122,11 @@ TEST_CASE("fields missing in config.json have the defaults of transformers") {
     CAPTURE(copy.refusal());
     return described(copy.path());
   };
-  CHECK(without("qwen3", "rope_theta").rope.base == 1e4F);
-  CHECK(without("gemma3", "rope_theta").rope.base == 1e6F);
-  CHECK(without("smollm3", "rope_theta").rope.base == 2e6F);
+  CHECK(without("qwen3", "rope_theta").ropes.front().base == 1e4F);
+  CHECK(without("gemma3", "rope_theta").ropes.front().base == 1e6F);
+  CHECK(without("smollm3", "rope_theta").ropes.front().base == 2e6F);
   CHECK(without("gemma2", "tie_word_embeddings").has_tied_embeddings);
-  CHECK(!without("phi3", "sliding_window").sliding_window);
+  CHECK(without("phi3", "sliding_window").layers.front().window == 0);
   CHECK(mentions(refusal_of("qwen2", [](json& c) { c.erase("tie_word_embeddings"); }),
                  "'lm_head.weight' is missing"));
 }
@@ -150,9 +152,10 @@ TEST_CASE("config.json is rejected by the unsupported field") {
       {"llama3", set("mlp_bias", true), "'mlp_bias'"},
       {"llama3", set("hidden_act", "relu"), "'hidden_act'"},
       {"gemma2", set("hidden_activation", "gelu"), "'hidden_activation'"},
-      {"llama3", rope("rope_type", "yarn"), "'yarn'"},
-      {"llama3", rope("rope_type", "dynamic"), "'dynamic'"},
-      {"phi3", rope("rope_type", "longrope"), "'longrope'"},
+      {"llama3", rope("rope_type", "longrope"), "'longrope'"},
+      {"llama3", rope("rope_type", "3d"), "'3d'"},
+      {"phi3", rope("rope_type", "longrope"), "'long_factor'"},
+      {"qwen3", rope("rope_type", "yarn"), "'yarn' without a factor"},
       {"qwen3", rope("rope_type", "llama3"), "'llama3'"},
       {"llama3", rope("low_freq_factor", nullptr), "'low_freq_factor'"},
       {"llama3", rope("factor", 0), "'factor'"},
@@ -163,15 +166,14 @@ TEST_CASE("config.json is rejected by the unsupported field") {
        "sliding_attention"},
       {"qwen2", set("use_sliding_window", true), "'use_sliding_window'"},
       {"qwen2", set("layer_types", {"full_attention", "sliding_attention"}), "layer 1"},
-      {"gemma2", set("layer_types", {"full_attention", "full_attention", "full_attention"}),
-       "layer 0"},
-      {"gemma3", [](json& c) { c.erase("layer_types"), c["sliding_window_pattern"] = 2; },
-       "'sliding_window_pattern'"},
+      {"gemma2", set("layer_types", {"full_attention", "linear_attention", "full_attention"}),
+       "layer 1"},
+      {"gemma2", set("layer_types", {"full_attention"}), "'layer_types' is of 1 layers"},
       {"gemma2", set("sliding_window", nullptr), "'sliding_window'"},
       {"gemma2", set("query_pre_attn_scalar", 24), "'query_pre_attn_scalar'"},
       {"gemma2", set("attn_logit_softcapping", nullptr), "'attn_logit_softcapping'"},
       {"gemma3", set("final_logit_softcapping", 30.0), "'final_logit_softcapping'"},
-      {"smollm3", set("no_rope_layers", {1, 1, 0, 1, 1}), "'no_rope_layers'"},
+      {"smollm3", set("no_rope_layers", {1, 1, "0", 1, 1}), "'no_rope_layers'"},
       {"llama3", set("num_hidden_layers", "2"), "'num_hidden_layers'"},
       {"llama3", set("num_hidden_layers", -2), "'num_hidden_layers'"},
       {"llama3", set("num_hidden_layers", 0), "'num_hidden_layers'"},

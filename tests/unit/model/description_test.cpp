@@ -74,9 +74,9 @@ TEST_CASE("the sizes of a model are read from its metadata") {
   CHECK(d->vocab_size == 320);
   CHECK(d->context_length == 2048);
   CHECK(d->rms_epsilon == 1e-5F);
-  CHECK(d->rope.kind == model::rope_kind::normal);
-  CHECK(d->rope.base == 10000.0F);
-  CHECK(d->rope.dimension_count == 8);
+  CHECK(d->ropes.front().kind == model::rope_kind::normal);
+  CHECK(d->ropes.front().base == 10000.0F);
+  CHECK(d->ropes.front().dimension_count == 8);
   CHECK(d->activation == model::activation_kind::silu);
   CHECK_FALSE(d->has_tied_embeddings);
   // 2 norms, q and o 64 x 64, k and v 64 x 16, three of 64 x 160
@@ -132,8 +132,8 @@ TEST_CASE("optional keys have the defaults of the specification") {
   const auto d = described_file(scratch, writer);
   REQUIRE_MESSAGE(d, d.error().message);
   CHECK(d->kv_head_count == 4);
-  CHECK(d->rope.base == 10000.0F);
-  CHECK(d->rope.dimension_count == 16);
+  CHECK(d->ropes.front().base == 10000.0F);
+  CHECK(d->ropes.front().dimension_count == 16);
   CHECK(d->name == "model"); // the file's
   CHECK(d->file_type == "unknown");
 }
@@ -161,8 +161,8 @@ TEST_CASE("an unsupported feature is rejected by its key") {
        unsupported_model, "'llama.expert_shared_count' is 1"},
       {"experts by sigmoid", [](auto& w) { w.set_u32("llama.expert_gating_func", 2); },
        unsupported_model, "'llama.expert_gating_func' is 2"},
-      {"rope scaling", [](auto& w) { w.set_string("llama.rope.scaling.type", "yarn"); },
-       unsupported_model, "'llama.rope.scaling.type' is yarn"},
+      {"rope scaling", [](auto& w) { w.set_string("llama.rope.scaling.type", "longrope"); },
+       unsupported_model, "'llama.rope.scaling.type' is longrope"},
       {"a soft cap", [](auto& w) { w.set_f32("llama.final_logit_softcapping", 30.0F); },
        unsupported_model, "softcapping"},
       {"a scale", [](auto& w) { w.set_f32("llama.logit_scale", 16.0F); }, unsupported_model,
@@ -346,8 +346,8 @@ TEST_CASE("the default model file has the known facts") {
   CHECK(d->head_size == 64);
   CHECK(d->vocab_size == 49152);
   CHECK(d->context_length == 8192);
-  CHECK(d->rope.base == 100000.0F);
-  CHECK(d->rope.dimension_count == 64);
+  CHECK(d->ropes.front().base == 100000.0F);
+  CHECK(d->ropes.front().dimension_count == 64);
   CHECK(d->rms_epsilon == 1e-5F);
   CHECK(d->has_tied_embeddings);
   CHECK(d->parameter_count == 134515008);

@@ -21,8 +21,9 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2",   "qwen3",  "llama3", "mistral", "phi3",
-                                        "smollm3", "gemma2", "gemma3", "mixtral", "qwen3moe"};
+const std::vector<std::string> files = {"qwen2",   "qwen3",    "llama3",     "mistral",
+                                        "phi3",    "smollm3",  "gemma2",     "gemma3",
+                                        "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -57,10 +58,10 @@ std::string pattern(const description& d, Predicate has) {
   return letters;
 }
 std::string windows(const description& d) {
-  return pattern(d, [&](std::uint32_t layer) { return d.has_window(layer); });
+  return pattern(d, [&](std::uint32_t layer) { return d.layers[layer].window > 0; });
 }
 std::string rotations(const description& d) {
-  return pattern(d, [&](std::uint32_t layer) { return d.is_rotated(layer); });
+  return pattern(d, [&](std::uint32_t layer) { return d.layers[layer].rope.has_value(); });
 }
 
 } // namespace
@@ -91,16 +92,17 @@ TEST_CASE("a family's stages name every tensor and count its bytes") {
     }
     CHECK(names.size() == file.tensors().size());
     // Both stages read the rope factors; both ends read a tied embedding.
-    const auto factors = file.find("rope_freqs.weight");
-    CHECK(sum == all + (d->has_tied_embeddings ? d->embedding_bytes : 0) +
-                     (factors ? factors->bytes.size() : 0));
+    std::uint64_t factors = 0;
+    for (const auto& tensor : model::shared_tensors(*d))
+      factors += file.find(tensor.name)->bytes.size();
+    CHECK(sum == all + (d->has_tied_embeddings ? d->embedding_bytes : 0) + factors);
   }
 }
 
 TEST_CASE("qwen2 has biases and rotates halves") {
   const auto d = described_family("qwen2");
   CHECK(d.has_attention_bias);
-  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.ropes.front().kind == rope_kind::neox);
   CHECK(d.has_tied_embeddings);
   CHECK_FALSE(d.has_qk_norm);
 }
@@ -108,29 +110,29 @@ TEST_CASE("qwen2 has biases and rotates halves") {
 TEST_CASE("qwen3 has norms of heads, whose size is explicit") {
   const auto d = described_family("qwen3");
   CHECK(d.has_qk_norm);
-  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.ropes.front().kind == rope_kind::neox);
   CHECK(d.q_size() == 4 * d.hidden_size);
   CHECK_FALSE(d.has_attention_bias);
 }
 
 TEST_CASE("llama's rope is scaled by factors or linearly, by the newer or the older key") {
   const auto d = described_family("llama3");
-  CHECK(d.rope.has_factors);
-  CHECK(d.rope.scaling == rope_scaling_kind::none);
+  CHECK(d.ropes.front().has_factors);
+  CHECK(d.ropes.front().scaling == rope_scaling_kind::none);
   const auto linear = described_family("mistral");
-  CHECK_FALSE(linear.rope.has_factors);
-  CHECK(linear.rope.scaling == rope_scaling_kind::linear);
-  CHECK(linear.rope.scaling_factor == 4.0F);
+  CHECK_FALSE(linear.ropes.front().has_factors);
+  CHECK(linear.ropes.front().scaling == rope_scaling_kind::linear);
+  CHECK(linear.ropes.front().scaling_factor == 4.0F);
   const auto older = changed_family([](auto& w) { w.set_f32("llama.rope.scale_linear", 2.0F); });
   REQUIRE(older);
-  CHECK(older->rope.scaling == rope_scaling_kind::linear);
-  CHECK(older->rope.scaling_factor == 2.0F);
+  CHECK(older->ropes.front().scaling == rope_scaling_kind::linear);
+  CHECK(older->ropes.front().scaling_factor == 2.0F);
 }
 
 TEST_CASE("a window of llama applies to every layer") {
   const auto d = described_family("mistral");
   CHECK(d.architecture == "llama");
-  CHECK(d.sliding_window == 40U);
+  CHECK(d.layers.front().window == 40);
   CHECK(windows(d) == "xx");
   CHECK(windows(described_family("llama3")) == "..");
 }
@@ -138,16 +140,16 @@ TEST_CASE("a window of llama applies to every layer") {
 TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
   const auto d = described_family("phi3");
   CHECK(d.has_fused_projections);
-  CHECK(d.rope.kind == rope_kind::neox);
-  CHECK(d.rope.dimension_count == d.head_size / 2);
-  CHECK(d.sliding_window == 40U);
+  CHECK(d.ropes.front().kind == rope_kind::neox);
+  CHECK(d.ropes.front().dimension_count == d.head_size / 2);
+  CHECK(d.layers.front().window == 40);
   CHECK(windows(d) == "xx");
 }
 
 TEST_CASE("smollm3 leaves every fourth layer unrotated") {
   const auto d = described_family("smollm3");
   CHECK(rotations(d) == "xxx.x");
-  CHECK(d.rope.kind == rope_kind::normal);
+  CHECK(d.ropes.front().kind == rope_kind::normal);
   CHECK(rotations(described_family("llama3")) == "xx");
 }
 
@@ -160,7 +162,7 @@ TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
   CHECK(d.activation == activation_kind::gelu);
   CHECK(d.embedding_scale == std::sqrt(32.0F));
   CHECK(d.attention_scale == 0.25F);
-  CHECK_FALSE(d.windowed_rope);
+  CHECK(d.ropes.size() == 1);
 }
 
 TEST_CASE("gemma3 has norms of heads, and a window with its own rope in five layers of six") {
@@ -171,12 +173,14 @@ TEST_CASE("gemma3 has norms of heads, and a window with its own rope in five lay
   CHECK(d.activation == activation_kind::gelu);
   CHECK_FALSE(d.attention_soft_cap);
   CHECK_FALSE(d.final_soft_cap);
-  CHECK(d.rope.base == 1e6F);
-  CHECK(d.rope.scaling == rope_scaling_kind::linear);
-  REQUIRE(d.windowed_rope);
-  CHECK(d.windowed_rope->base == 1e4F);
-  CHECK(d.windowed_rope->scaling == rope_scaling_kind::none);
-  CHECK(d.windowed_rope->kind == rope_kind::neox);
+  CHECK(d.ropes.front().base == 1e6F);
+  CHECK(d.ropes.front().scaling == rope_scaling_kind::linear);
+  REQUIRE(d.ropes.size() == 2);
+  CHECK(d.layers[0].rope == 1U);
+  CHECK(d.layers[5].rope == 0U);
+  CHECK(d.ropes[1].base == 1e4F);
+  CHECK(d.ropes[1].scaling == rope_scaling_kind::none);
+  CHECK(d.ropes[1].kind == rope_kind::neox);
 }
 
 TEST_CASE("a mixture of llama has experts of the ffn's width, whose weights add up to one") {
@@ -235,6 +239,7 @@ TEST_CASE("gemma's largest size scales queries by the width of the hidden state"
           .set_f32(key("final_logit_softcapping"), 30.0F);
     description d;
     d.layer_count = layers;
+    d.layers.resize(layers);
     d.hidden_size = 64;
     d.ffn_size = 2;
     d.head_count = d.kv_head_count = d.head_size = 4;
@@ -256,7 +261,7 @@ TEST_CASE("gemma's largest size scales queries by the width of the hidden state"
     const auto found = describe(*file);
     REQUIRE_MESSAGE(found, found.error().message);
     if (architecture == "gemma2")
-      CHECK(found->sliding_window == 4096U); // as published, without a key
+      CHECK(found->layers.front().window == 4096); // as published, without a key
     return found->attention_scale;
   };
   CHECK(scale_of("gemma2", 46) == 0.25F); // 64 / 4 heads

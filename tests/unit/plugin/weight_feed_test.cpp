@@ -17,7 +17,7 @@ namespace {
 
 plugin::weight_feed open_feed(const tiny_file& tiny, const model::layer_range& range,
                               const model::tensor_slice& slice) {
-  auto feed = plugin::weight_feed::open(*tiny.file, tiny.description, range, slice);
+  auto feed = plugin::weight_feed::open(*tiny.file, tiny.description, range, slice, 512);
   REQUIRE_MESSAGE(feed, feed.error().message);
   return *std::move(feed);
 }
@@ -57,6 +57,9 @@ public:
   result<bool> get_bool(std::string_view key) const override { return of_.get_bool(key); }
   result<std::string> get_string(std::string_view key) const override {
     return of_.get_string(key);
+  }
+  result<std::vector<std::uint32_t>> get_u32s(std::string_view key) const override {
+    return of_.get_u32s(key);
   }
   std::span<const model::tensor_view> tensors() const noexcept override { return of_.tensors(); }
   std::optional<model::tensor_view> find(std::string_view name) const override {
@@ -152,7 +155,7 @@ TEST_CASE("a rank that shares a KV head with its neighbour is rejected by name")
   const auto slices = model::split(tiny.description, 2);
   REQUIRE(slices);
   const auto feed = plugin::weight_feed::open(*tiny.file, tiny.description,
-                                              model::whole(tiny.description), (*slices)[1]);
+                                              model::whole(tiny.description), (*slices)[1], 512);
   REQUIRE_FALSE(feed);
   CHECK(feed.error().code == errc::invalid_value);
   CHECK(feed.error().message.find("not heads 2 to 3 of KV heads 0 to 0") != std::string::npos);
@@ -184,8 +187,8 @@ TEST_CASE("weights of the wanted type are read directly to their destination, ot
   const auto slices = model::split(tiny.description, 2);
   REQUIRE(slices);
   const auto open = [&](const model::tensor_slice& slice) {
-    auto feed =
-        plugin::weight_feed::open(file, tiny.description, model::whole(tiny.description), slice);
+    auto feed = plugin::weight_feed::open(file, tiny.description, model::whole(tiny.description),
+                                          slice, 512);
     REQUIRE_MESSAGE(feed, feed.error().message);
     return *std::move(feed);
   };

@@ -1,0 +1,111 @@
+// The layers of a description: what each of them does in its own way, and what all do.
+#include "runtime/model/describe_parts.hpp"
+
+#include <vector>
+
+namespace baton::model {
+namespace {
+
+// Whether each layer has a feature. A key lists it, or gives the period whose last layer has it
+// not; without the key, the period is the family's. 0: all layers have it.
+result<std::vector<bool>> layer_pattern(const model_file& file, const description& d,
+                                        std::string_view key, std::uint32_t period) {
+  const auto name = fmt::format("{}.{}", d.architecture, key);
+  if (file.array_size(name)) {
+    const auto list = file.get_u32s(name);
+    if (!list) {
+      return list.error();
+    }
+    if (list->size() < d.layer_count) {
+      return fail(errc::bad_model_file, "metadata key '{}' is of {} layers, the model has {}",
+                  file.original_name(name), list->size(), d.layer_count);
+    }
+    std::vector<bool> has;
+    for (std::uint32_t i = 0; i < d.layer_count; ++i) {
+      has.push_back((*list)[i] != 0);
+    }
+    return has;
+  }
+  const auto stated = file.get_u32(name, period);
+  if (!stated) {
+    return stated.error();
+  }
+  std::vector<bool> has;
+  for (std::uint32_t i = 0; i < d.layer_count; ++i) {
+    has.push_back(*stated == 0 || (i + 1) % *stated != 0);
+  }
+  return has;
+}
+
+} // namespace
+
+// Experts without their own width have that of the ffn, as in Mixtral.
+result<void> read_experts(const model_file& file, const family& kind, description& d) {
+  const auto count = file.get_u32(d.architecture + ".expert_count", 0);
+  const auto norm = file.get_bool(d.architecture + ".expert_weights_norm", kind.normalises_experts);
+  if (!count || !norm) {
+    return count ? norm.error() : count.error();
+  }
+  if (*count == 0) {
+    return {};
+  }
+  d.has_normalised_experts = *norm;
+  size_reader sizes(file, d.architecture);
+  sizes.read(d.expert_count, "expert_count", expert_count_max);
+  sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
+  sizes.read(d.expert_ffn_size, "expert_feed_forward_length", width_max, d.ffn_size);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  const auto older = layer_tensor_name(0, "ffn_gate.0.weight");
+  if (file.find(older)) {
+    return fail(errc::unsupported_model,
+                "tensor '{}': a tensor for each expert is an older layout; this build reads those "
+                "of all experts, '{}': convert the model again",
+                older, layer_tensor_name(0, "ffn_gate_exps.weight"));
+  }
+  return {};
+}
+
+result<void> read_attention(const model_file& file, const family& kind, description& d) {
+  const auto width = d.layer_count == kind.wide_scale_layer_count
+                         ? static_cast<double>(d.hidden_size) / d.head_count
+                         : static_cast<double>(d.head_size);
+  d.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
+  if (!kind.takes_soft_caps) {
+    return {};
+  }
+  size_reader caps(file, d.architecture);
+  caps.read(d.attention_soft_cap.emplace(), "attn_logit_softcapping");
+  caps.read(d.final_soft_cap.emplace(), "final_logit_softcapping");
+  if (caps.first_error()) {
+    return *caps.first_error();
+  }
+  return {};
+}
+
+result<void> read_layers(const model_file& file, const family& kind, description& d) {
+  const auto window =
+      file.get_u32(d.architecture + ".attention.sliding_window", kind.default_window);
+  if (!window) {
+    return window.error();
+  }
+  const auto windowed =
+      layer_pattern(file, d, "attention.sliding_window_pattern", kind.full_attention_period);
+  const auto rotated = layer_pattern(file, d, "rope.layer_pattern", kind.unrotated_period);
+  if (!windowed || !rotated) {
+    return windowed ? rotated.error() : windowed.error();
+  }
+  const std::uint32_t windowed_rope = d.ropes.size() > 1 ? 1 : 0;
+  for (std::uint32_t i = 0; i < d.layer_count; ++i) {
+    auto& layer = d.layers.emplace_back();
+    layer.window = (*windowed)[i] ? *window : 0;
+    if ((*rotated)[i]) {
+      layer.rope = layer.window > 0 ? windowed_rope : 0;
+    }
+    layer.is_mixture = d.expert_count > 0;
+  }
+  return {};
+}
+
+} // namespace baton::model
