@@ -37,6 +37,72 @@ result<std::vector<bool>> layer_pattern(const model_file& file, const descriptio
   return has;
 }
 
+// By the numbers of llama.cpp: 1 softmax, 2 sigmoid.
+result<void> read_router(const model_file& file, const family& kind, description& d) {
+  const auto name = d.architecture + ".expert_gating_func";
+  const auto number = file.get_u32(name, kind.router == router_kind::sigmoid ? 2 : 1);
+  if (!number) {
+    return number.error();
+  }
+  if (*number != 1 && *number != 2) {
+    return fail(errc::unsupported_model, "metadata key '{}' is {}: this build runs 1 and 2",
+                file.original_name(name), *number);
+  }
+  d.router = *number == 2 ? router_kind::sigmoid : router_kind::softmax;
+  return {};
+}
+
+// Their width is a key, or a number of experts.
+result<void> read_shared_experts(const model_file& file, const family& kind, description& d) {
+  const auto count = file.get_u32(d.architecture + ".expert_shared_count", 0);
+  const auto name = d.architecture + ".expert_shared_feed_forward_length";
+  const auto width = file.get_u32(name, 0);
+  if (!count || !width) {
+    return count ? width.error() : count.error();
+  }
+  const std::uint64_t of_count = std::uint64_t{*count} * d.expert_ffn_size;
+  const std::uint64_t size = *width != 0 ? *width : of_count;
+  if (size > width_max) {
+    return fail(errc::bad_model_file, "metadata key '{}' is {}, above {}", file.original_name(name),
+                size, width_max);
+  }
+  d.shared_ffn_size = static_cast<std::uint32_t>(size);
+  d.has_shared_gate = kind.has_shared_gate && size > 0;
+  return {};
+}
+
+// Granite's scales, Cohere's scale of logits, and queries that grow with their position.
+result<void> read_scales(const model_file& file, const family& kind, description& d) {
+  size_reader scales(file, d.architecture);
+  if (kind.takes_scales) {
+    scales.read(d.embedding_scale, "embedding_scale", 1.0F);
+    scales.read(d.residual_scale, "residual_scale", 1.0F);
+    scales.read(d.attention_scale, "attention.scale", d.attention_scale);
+  }
+  if (kind.takes_logit_scale) {
+    scales.read(d.logit_scale, "logit_scale", 1.0F);
+  }
+  if (scales.first_error()) {
+    return *scales.first_error();
+  }
+  if (kind.divides_logits) {
+    d.logit_scale = 1.0F / d.logit_scale;
+  }
+  const auto growth = file.get_f32(d.architecture + ".attention.temperature_scale", 0.0F);
+  if (!growth) {
+    return growth.error();
+  }
+  if (kind.takes_query_growth && *growth != 0.0F) {
+    d.query_growth = {
+        .weight = *growth, .offset = 0.0F, .length = d.ropes.front().original_context_size};
+    if (d.query_growth.length == 0) {
+      return fail(errc::bad_model_file, "metadata key '{}' without an original context",
+                  file.original_name(d.architecture + ".attention.temperature_scale"));
+    }
+  }
+  return {};
+}
+
 } // namespace
 
 // Experts without their own width have that of the ffn, as in Mixtral.
@@ -50,10 +116,14 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
     return {};
   }
   d.has_normalised_experts = *norm;
+  d.has_router_bias = kind.has_router_bias;
+  d.has_choice_bias = kind.has_choice_bias;
+  d.has_expert_bias = kind.has_expert_bias;
   size_reader sizes(file, d.architecture);
   sizes.read(d.expert_count, "expert_count", expert_count_max);
   sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
   sizes.read(d.expert_ffn_size, "expert_feed_forward_length", width_max, d.ffn_size);
+  sizes.read(d.expert_scale, "expert_weights_scale", 1.0F);
   if (sizes.first_error()) {
     return *sizes.first_error();
   }
@@ -64,7 +134,10 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
                 "of all experts, '{}': convert the model again",
                 older, layer_tensor_name(0, "ffn_gate_exps.weight"));
   }
-  return {};
+  if (auto r = read_router(file, kind, d); !r) {
+    return r;
+  }
+  return kind.takes_shared_experts ? read_shared_experts(file, kind, d) : result<void>();
 }
 
 result<void> read_attention(const model_file& file, const family& kind, description& d) {
@@ -72,6 +145,9 @@ result<void> read_attention(const model_file& file, const family& kind, descript
                          ? static_cast<double>(d.hidden_size) / d.head_count
                          : static_cast<double>(d.head_size);
   d.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
+  if (auto r = read_scales(file, kind, d); !r) {
+    return r;
+  }
   if (!kind.takes_soft_caps) {
     return {};
   }
@@ -96,14 +172,19 @@ result<void> read_layers(const model_file& file, const family& kind, description
   if (!windowed || !rotated) {
     return windowed ? rotated.error() : windowed.error();
   }
+  const auto dense = file.get_u32(d.architecture + ".leading_dense_block_count", 0);
+  if (!dense) {
+    return dense.error();
+  }
   const std::uint32_t windowed_rope = d.ropes.size() > 1 ? 1 : 0;
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     auto& layer = d.layers.emplace_back();
     layer.window = (*windowed)[i] ? *window : 0;
-    if ((*rotated)[i]) {
+    if ((*rotated)[i] && !(kind.rotates_windowed && *window > 0 && layer.window == 0)) {
       layer.rope = layer.window > 0 ? windowed_rope : 0;
     }
-    layer.is_mixture = d.expert_count > 0;
+    layer.is_mixture = d.expert_count > 0 && i >= *dense;
+    layer.grows_queries = d.query_growth.weight != 0.0F;
   }
   return {};
 }

@@ -68,7 +68,15 @@ result<void> read_yarn(const model_file& file, const family& kind, description& 
     return truncates.error();
   }
   rope.has_whole_borders = *truncates;
-  rope.magnitude *= static_cast<float>(yarn_magnitude(double{rope.scaling_factor}));
+  const auto of_all =
+      file.get_f32(d.architecture + ".rope.scaling.yarn_log_multiplier", kind.yarn_weight_of_all);
+  if (!of_all) {
+    return of_all.error();
+  }
+  const double factor = double{rope.scaling_factor};
+  const double own =
+      yarn_magnitude(factor) / (*of_all != 0.0F ? yarn_magnitude(factor, double{*of_all}) : 1.0);
+  rope.magnitude *= static_cast<float>(own);
   if (!(rope.base > 1.0F)) { // its logarithm divides
     return fail(errc::bad_model_file, "metadata key '{}' is {}, with yarn it must be above 1",
                 file.original_name(d.architecture + ".rope.freq_base"), rope.base);

@@ -37,10 +37,32 @@ void take_family(const family& kind, description& d) {
   d.norm = kind.norm;
   d.ropes = {{.kind = kind.rope}};
   d.activation = kind.activation;
-  d.has_qk_norm = kind.has_qk_norm;
+  d.qk_norm = kind.qk_norm;
   d.has_attention_bias = kind.has_attention_bias;
-  d.has_fused_projections = kind.has_fused_projections;
+  d.has_attention_out_bias = kind.has_attention_out_bias;
+  d.has_sinks = kind.has_sinks;
+  d.has_fused_qkv = kind.has_fused_qkv;
+  d.has_fused_ffn = kind.has_fused_ffn;
+  d.has_pre_norms = kind.has_pre_norms;
   d.has_post_norms = kind.has_post_norms;
+  d.has_parallel_ffn = kind.has_parallel_ffn;
+  d.ffn_norm_tensor = kind.ffn_norm_tensor;
+}
+
+// Layers that guess further tokens (nextn) come last, and are counted by GGUF.
+result<void> leave_out_later_layers(const model_file& file, description& d) {
+  constexpr std::uint32_t extra_max = 8;
+  const auto extra = file.get_u32(d.architecture + ".nextn_predict_layers", 0);
+  if (!extra) {
+    return extra.error();
+  }
+  if (*extra >= d.layer_count || *extra > extra_max) {
+    return fail(errc::bad_model_file, "metadata key '{}' is {}: the model has {} layers",
+                file.original_name(d.architecture + ".nextn_predict_layers"), *extra,
+                d.layer_count);
+  }
+  d.layer_count -= *extra;
+  return {};
 }
 
 result<void> read_sizes(const model_file& file, const family& kind, description& d) {
@@ -50,10 +72,14 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   sizes.read(d.ffn_size, "feed_forward_length", width_max);
   sizes.read(d.head_count, "attention.head_count", width_max);
   sizes.read(d.context_length, "context_length", context_length_max);
-  sizes.read(d.rms_epsilon, "attention.layer_norm_rms_epsilon");
+  sizes.read(d.rms_epsilon, d.norm == norm_kind::rms ? "attention.layer_norm_rms_epsilon"
+                                                     : "attention.layer_norm_epsilon");
   sizes.read(d.ropes.front().base, "rope.freq_base", 10000.0F); // the specification's default
   if (sizes.first_error()) {
     return *sizes.first_error();
+  }
+  if (auto r = leave_out_later_layers(file, d); !r) {
+    return r;
   }
   sizes.read(d.kv_head_count, "attention.head_count_kv", width_max, d.head_count);
   if (d.hidden_size % d.head_count != 0 && !file.has(d.architecture + ".attention.key_length")) {
@@ -153,8 +179,30 @@ result<std::uint64_t> check_tensors(const model_file& file,
   return total;
 }
 
+// Whether a tensor belongs to the layers behind the model's own, which guess further tokens.
+bool is_of_later_layer(std::string_view name, const model_file& file, const description& d) {
+  const auto extra = file.get_u32(d.architecture + ".nextn_predict_layers", 0);
+  if (!extra || *extra == 0 || !name.starts_with("blk.")) {
+    return false;
+  }
+  for (std::uint32_t i = 0; i < *extra; ++i) {
+    if (name.starts_with(layer_tensor_name(d.layer_count + i, ""))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 result<void> read_tensors(const model_file& file, const family& kind, description& d) {
   d.has_tied_embeddings = !file.find("output.weight");
+  const auto has = [&](std::string_view role) {
+    return file.find(layer_tensor_name(0, role)).has_value();
+  };
+  if (kind.takes_qk_norm && has("attn_q_norm.weight")) {
+    d.qk_norm = qk_norm_kind::heads;
+  }
+  d.has_attention_bias =
+      kind.has_attention_bias || (kind.takes_attention_bias && has("attn_q.bias"));
   d.ropes.front().has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
   std::set<std::string, std::less<>> seen;
   const auto input = check_tensors(file, input_tensors(d), seen);
@@ -185,6 +233,9 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   d.output_norm_bytes = file.find("output_norm.weight")->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {
+    if (is_of_later_layer(tensor.name, file, d)) {
+      continue;
+    }
     if (!seen.contains(tensor.name)) {
       return fail(errc::unsupported_model,
                   "tensor '{}' [{}] has no place in architecture '{}' as this build knows it",
@@ -198,6 +249,11 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
 }
 
 } // namespace
+
+bool description::is_mixed() const noexcept {
+  const auto is_mixture = [](const layer_description& layer) { return layer.is_mixture; };
+  return std::ranges::any_of(layers, is_mixture) && !std::ranges::all_of(layers, is_mixture);
+}
 
 std::uint64_t description::step_bytes() const noexcept {
   const std::uint64_t unused =

@@ -9,8 +9,12 @@
 
 namespace baton::model {
 
-enum class norm_kind : std::uint8_t { rms };
-enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh form
+enum class norm_kind : std::uint8_t { rms, layer }; // layer: of the deviations from the mean
+// gelu in its tanh form. clamped_silu: min(gate, 7) * sigmoid(1.702 gate) * (clamp(up, -7, 7) + 1).
+enum class activation_kind : std::uint8_t { silu, gelu, clamped_silu };
+// Norms of queries and keys: of each head before or after its rotation, or of all heads together.
+enum class qk_norm_kind : std::uint8_t { none, heads, rotated_heads, rows };
+enum class router_kind : std::uint8_t { softmax, sigmoid };
 // `normal` rotates the pairs (x[2i], x[2i+1]); the GGUF converter permutes q and k of llama files
 // accordingly. `neox` rotates (x[i], x[i + dimensions/2]), as all published weights require.
 enum class rope_kind : std::uint8_t { normal, neox };
@@ -38,8 +42,17 @@ struct layer_description {
   std::uint32_t window = 0;          // positions that it sees, its own last; 0: all
   std::optional<std::uint32_t> rope; // index into description::ropes; none: not rotated
   bool is_mixture = false;           // experts in place of the ffn
+  bool grows_queries = false;        // by description::query_growth
 
   friend bool operator==(const layer_description&, const layer_description&) = default;
+};
+
+// Queries grow with their position p: times 1 + weight * ln(1 + floor((p + offset) / length)).
+struct growth {
+  float weight = 0.0F, offset = 0.0F;
+  std::uint32_t length = 1;
+
+  friend bool operator==(const growth&, const growth&) = default;
 };
 
 // Granularity of a matrix's slices for several ranks, besides head borders. A slice of columns is a
@@ -69,13 +82,22 @@ struct description {
   std::vector<layer_description> layers;              // [layer_count]
   std::vector<rope_description> ropes;                // of the layers
   activation_kind activation = activation_kind::silu; // of the gate: act(gate) * up
-  bool has_qk_norm = false;           // of each head of queries and keys, before the rotation
-  bool has_attention_bias = false;    // of q, k and v
-  bool has_fused_projections = false; // attn_qkv is q, k, v; ffn_up is gate, up
-  bool has_post_norms = false;        // of the outputs of attention and ffn, before they are added
-  bool has_tied_embeddings = false;   // no output.weight: the head is token_embd.weight
+  qk_norm_kind qk_norm = qk_norm_kind::none;
+  bool has_attention_bias = false;     // of q, k and v
+  bool has_attention_out_bias = false; // of the output
+  bool has_sinks = false;              // a score for each head that takes its share of the softmax
+  bool has_fused_qkv = false;          // attn_qkv is q, k, v
+  bool has_fused_ffn = false;          // ffn_up is gate, up
+  bool has_pre_norms = true;           // of the inputs of attention and ffn
+  bool has_post_norms = false;         // of the outputs of attention and ffn, before they are added
+  bool has_parallel_ffn = false;       // the ffn reads what attention reads
+  bool has_tied_embeddings = false;    // no output.weight: the head is token_embd.weight
+  std::string ffn_norm_tensor = "ffn_norm.weight";
   float embedding_scale = 1.0F;
   float attention_scale = 1.0F; // of the product of a query and a key
+  float residual_scale = 1.0F;  // of the outputs of attention and ffn
+  float logit_scale = 1.0F;
+  growth query_growth;
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
 
@@ -87,6 +109,13 @@ struct description {
   std::uint32_t expert_used_count = 0;
   std::uint32_t expert_ffn_size = 0;
   bool has_normalised_experts = false;
+  router_kind router = router_kind::softmax;
+  bool has_router_bias = false;      // of the scores
+  bool has_choice_bias = false;      // added to the weights, only to choose
+  bool has_expert_bias = false;      // of gate, up and down
+  float expert_scale = 1.0F;         // of the weights
+  std::uint32_t shared_ffn_size = 0; // of an ffn beside the experts for every row; 0: none
+  bool has_shared_gate = false;      // its output times the sigmoid of a score
 
   std::uint64_t parameter_count = 0;
   std::vector<std::uint64_t> layer_bytes; // weights of each layer as stored
@@ -97,6 +126,7 @@ struct description {
   std::map<tensor_type, std::uint64_t> type_bytes; // all weights as stored, by type
   slice_blocks cuts;                               // of its weights' types, the same for all layers
 
+  bool is_mixed() const noexcept; // both dense layers and mixtures
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
   // Weights that a step of one row reads: without an embedding that is not also the head, and

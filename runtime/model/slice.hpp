@@ -102,8 +102,8 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
 // Slices for the ranks of a group, in order. The slowest rank is as fast as possible in each kind
 // of tensor separately, since the ranks synchronise after each. `speeds` as in partition(). Errors:
 // does_not_fit (names what cannot be cut into that many parts), invalid_value (no rank, wrong
-// number of speeds, a speed out of range). With head_cut::anywhere, cuts still fall between KV
-// heads unless another cut is faster.
+// number of speeds, a speed out of range). Norms of whole rows of queries are not cut. With
+// head_cut::anywhere, cuts still fall between KV heads unless another cut is faster.
 result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
                                         std::span<const double> speeds = {},
                                         const slice_blocks& blocks = {},
@@ -113,6 +113,11 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
 // routers are counted as if sliced, which is less than 1 % of a layer.
 std::uint64_t rank_bytes(const description& model, const layer_range& range,
                          const tensor_slice& slice);
+
+// The rows of an ffn of `size` rows beside one of `whole` rows, of which a rank has `part`: about
+// the same share of them, in whole blocks. They are a mixture's dense layers and shared experts.
+index_range part_beside(const index_range& part, std::uint32_t whole, std::uint32_t size,
+                        std::uint32_t block) noexcept;
 
 // The model as computed by the rank of the slice: fewer heads, a narrower ffn, the rest unchanged.
 description sliced(const description& model, const tensor_slice& slice);

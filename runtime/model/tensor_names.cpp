@@ -9,17 +9,42 @@ std::string layer_tensor_name(std::uint32_t layer, std::string_view role) {
 
 namespace {
 
+std::vector<tensor_requirement> expert_tensors(const description& d) {
+  const std::uint64_t hidden = d.hidden_size, width = d.expert_ffn_size, count = d.expert_count;
+  std::vector<tensor_requirement> list = {{"ffn_gate_inp.weight", {hidden, count}}, // the router
+                                          {"ffn_gate_exps.weight", {hidden, width, count}},
+                                          {"ffn_up_exps.weight", {hidden, width, count}},
+                                          {"ffn_down_exps.weight", {width, hidden, count}}};
+  if (d.has_router_bias) {
+    list.push_back({"ffn_gate_inp.bias", {count}});
+  }
+  if (d.has_choice_bias) {
+    list.push_back({"exp_probs_b.bias", {count}});
+  }
+  if (d.has_expert_bias) {
+    list.push_back({"ffn_gate_exps.bias", {width, count}});
+    list.push_back({"ffn_up_exps.bias", {width, count}});
+    list.push_back({"ffn_down_exps.bias", {hidden, count}});
+  }
+  if (d.shared_ffn_size > 0) {
+    const std::uint64_t shared = d.shared_ffn_size;
+    list.push_back({"ffn_gate_shexp.weight", {hidden, shared}});
+    list.push_back({"ffn_up_shexp.weight", {hidden, shared}});
+    list.push_back({"ffn_down_shexp.weight", {shared, hidden}});
+  }
+  if (d.has_shared_gate) {
+    list.push_back({"ffn_gate_inp_shexp.weight", {hidden}});
+  }
+  return list;
+}
+
 // The tensors of the ffn, or of the experts that replace it.
 std::vector<tensor_requirement> ffn_tensors(const description& d, const layer_description& layer) {
   const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size;
   if (layer.is_mixture) {
-    const std::uint64_t width = d.expert_ffn_size, count = d.expert_count;
-    return {{"ffn_gate_inp.weight", {hidden, count}}, // the router
-            {"ffn_gate_exps.weight", {hidden, width, count}},
-            {"ffn_up_exps.weight", {hidden, width, count}},
-            {"ffn_down_exps.weight", {width, hidden, count}}};
+    return expert_tensors(d);
   }
-  if (d.has_fused_projections) {
+  if (d.has_fused_ffn) {
     return {{"ffn_up.weight", {hidden, 2 * ffn}}, {"ffn_down.weight", {ffn, hidden}}};
   }
   return {{"ffn_gate.weight", {hidden, ffn}},
@@ -33,26 +58,37 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
   const std::uint64_t hidden = d.hidden_size;
   const std::uint64_t q = d.q_size();
   const std::uint64_t kv = d.kv_size();
-  std::vector<tensor_requirement> list = {{"attn_norm.weight", {hidden}}};
+  std::vector<tensor_requirement> list;
   const auto add = [&](const std::vector<tensor_requirement>& more) {
     list.insert(list.end(), more.begin(), more.end());
   };
-  if (d.has_fused_projections) {
-    add({{"attn_qkv.weight", {hidden, q + 2 * kv}},
-         {"attn_output.weight", {q, hidden}},
-         {"ffn_norm.weight", {hidden}}});
+  if (d.has_pre_norms) {
+    add({{"attn_norm.weight", {hidden}}});
+  }
+  if (d.has_fused_qkv) {
+    add({{"attn_qkv.weight", {hidden, q + 2 * kv}}});
   } else {
     add({{"attn_q.weight", {hidden, q}},
          {"attn_k.weight", {hidden, kv}},
-         {"attn_v.weight", {hidden, kv}},
-         {"attn_output.weight", {q, hidden}},
-         {"ffn_norm.weight", {hidden}}});
+         {"attn_v.weight", {hidden, kv}}});
+  }
+  add({{"attn_output.weight", {q, hidden}}});
+  if (d.has_pre_norms && !d.has_parallel_ffn) {
+    add({{d.ffn_norm_tensor, {hidden}}});
   }
   add(ffn_tensors(d, d.layers.at(layer)));
   if (d.has_attention_bias) {
     add({{"attn_q.bias", {q}}, {"attn_k.bias", {kv}}, {"attn_v.bias", {kv}}});
   }
-  if (d.has_qk_norm) {
+  if (d.has_attention_out_bias) {
+    add({{"attn_output.bias", {hidden}}});
+  }
+  if (d.has_sinks) {
+    add({{"attn_sinks.weight", {d.head_count}}});
+  }
+  if (d.qk_norm == qk_norm_kind::rows) {
+    add({{"attn_q_norm.weight", {q}}, {"attn_k_norm.weight", {kv}}});
+  } else if (d.qk_norm != qk_norm_kind::none) {
     add({{"attn_q_norm.weight", {d.head_size}}, {"attn_k_norm.weight", {d.head_size}}});
   }
   if (d.has_post_norms) {

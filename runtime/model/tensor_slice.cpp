@@ -126,8 +126,23 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
         model.layers.at(layer).is_mixture ? "ffn_down_exps.weight" : "ffn_down.weight";
     if (auto ok = widen(down, blocks.ffn); !ok)
       return ok.error();
+    if (model.layers[layer].is_mixture && model.shared_ffn_size > 0)
+      if (auto ok = widen("ffn_down_shexp.weight", blocks.ffn); !ok)
+        return ok.error();
   }
   return blocks;
+}
+
+// Every rank has a part of a mixture's dense layers and shared experts.
+static result<void> check_parts_beside(const description& model,
+                                       const std::vector<tensor_slice>& slices) {
+  for (const auto size : {model.is_mixed() ? model.ffn_size : 0, model.shared_ffn_size})
+    for (const auto& slice : slices)
+      if (size > 0 &&
+          part_beside(slice.ffn, model.expert_ffn_size, size, model.cuts.ffn).count == 0)
+        return fail(errc::does_not_fit, "'{}': {} rows of an ffn cannot be cut for {} ranks",
+                    model.name, size, slices.size());
+  return {};
 }
 
 result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
@@ -141,6 +156,10 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
     if (!(speed >= stage_speed_min && speed <= stage_speed_max)) // also refuses NaN
       return fail(errc::invalid_value, "a rank's speed is {}, not in [{}, {}]", speed,
                   stage_speed_min, stage_speed_max);
+  if (width > 1 && model.qk_norm == qk_norm_kind::rows)
+    return fail(errc::does_not_fit,
+                "'{}': norms of whole rows of queries cannot be cut for {} ranks", model.name,
+                width);
   std::vector<double> all_speeds(speeds.begin(), speeds.end());
   all_speeds.resize(width, 1.0);
   const auto heads = cut_heads(model, all_speeds, blocks.attention, cut);
@@ -157,6 +176,8 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
     for (std::uint32_t rank = 0; rank < width; ++rank)
       slices[rank].*to = (*ranges)[rank];
   }
+  if (auto ok = check_parts_beside(model, slices); !ok)
+    return ok.error();
   for (std::uint32_t rank = 0; rank < width; ++rank) {
     slices[rank].rank = rank;
     slices[rank].width = width;
@@ -200,11 +221,30 @@ index_range head_map::of(std::uint32_t kv_head) const noexcept {
   return {first, at((kv_head + 1) * group_) - first};
 }
 
+index_range part_beside(const index_range& part, std::uint32_t whole, std::uint32_t size,
+                        std::uint32_t block) noexcept {
+  const auto border = [&](std::uint32_t at) {
+    if (at == whole)
+      return size;
+    const std::uint64_t rows = std::uint64_t{at} * size / whole;
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>((rows + block / 2) / block * block, size));
+  };
+  return {border(part.first), border(part.end()) - border(part.first)};
+}
+
 description sliced(const description& model, const tensor_slice& slice) {
   description own = model;
   own.head_count = slice.heads.count;
   own.kv_head_count = slice.kv_heads.count;
   (model.expert_count > 0 ? own.expert_ffn_size : own.ffn_size) = slice.ffn.count;
+  const auto beside = [&](std::uint32_t size) {
+    return part_beside(slice.ffn, model.expert_ffn_size, size, model.cuts.ffn).count;
+  };
+  if (model.is_mixed())
+    own.ffn_size = beside(model.ffn_size);
+  if (model.shared_ffn_size > 0)
+    own.shared_ffn_size = beside(model.shared_ffn_size);
   return own;
 }
 

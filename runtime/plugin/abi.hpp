@@ -60,9 +60,10 @@ struct rotation_angles {
 // A stage's part of a decoder, as this rank computes it: its heads, its rows of the ffn and of the
 // head. For every row of width hidden_size, with the weights of the enum below:
 //   `h = embedding[token] * embedding_scale`, or the previous stage's output. In each layer:
-//   `h += post_attention_norm(attention_out * attend(query, key, value of attention_norm(h)))`
-//   `h += post_ffn_norm(down * (act(gate * x) * (up * x)))`, x = ffn_norm(h).
-//   `logits = soft_cap(head * output_norm(h))`, soft_cap(x) = cap * tanh(x / cap).
+//   `h += residual_scale * post_attention_norm(attention_out * attend(query, key, value of
+//   attention_norm(h)))`
+//   `h += residual_scale * post_ffn_norm(down * (act(gate * x) * (up * x)))`, x = ffn_norm(h).
+//   `logits = soft_cap(logit_scale * head * output_norm(h))`, soft_cap(x) = cap * tanh(x / cap).
 // `norm(x)` = x / sqrt(mean(x^2) + rms_epsilon) * weight. Queries and keys get their biases, then a
 // norm per head, then the rotation by position * frequency. The product of a query and a key is
 // scaled by attention_scale and capped. Softmax runs over the visible positions. A query head uses
@@ -83,7 +84,7 @@ struct decoder {
   std::uint32_t rotated_dimensions = 0; // the leading dimensions of a head
   std::uint32_t rotation_count = 0;
   const rotation_angles* rotations = nullptr; // [rotation_count]
-  float embedding_scale = 1, attention_scale = 1;
+  float embedding_scale = 1, attention_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_soft_cap = 0, final_soft_cap = 0; // 0: none
   // A mixture of experts replaces the ffn: the expert_used_count experts with the highest router
   // scores, lower index first among equals. Softmax weighs them, over the chosen experts if

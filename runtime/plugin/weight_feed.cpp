@@ -2,7 +2,10 @@
 
 #include "runtime/model/rope.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace baton::plugin {
 namespace {
@@ -30,6 +33,34 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
   }
 }
 
+// A feature that the interface has no words for, or an empty text.
+std::string_view feature_beyond(const model::description& m) {
+  using enum model::qk_norm_kind;
+  const bool grows = std::any_of(m.layers.begin(), m.layers.end(),
+                                 [](const auto& layer) { return layer.grows_queries; });
+  const std::pair<bool, std::string_view> features[] = {
+      {m.norm != model::norm_kind::rms, "norms that subtract the mean"},
+      {m.qk_norm == rows, "norms of whole rows of queries"},
+      {m.qk_norm == rotated_heads, "norms behind the rotation"},
+      {!m.has_pre_norms, "layers without norms before attention"},
+      {m.has_parallel_ffn, "an ffn beside attention"},
+      {m.has_attention_out_bias, "biases of attention's output"},
+      {m.has_sinks, "attention sinks"},
+      {grows, "queries that grow with their position"},
+      {m.is_mixed(), "dense layers in a mixture"},
+      {m.shared_ffn_size > 0, "shared experts"},
+      {m.has_router_bias || m.has_choice_bias, "biases of the router"},
+      {m.has_expert_bias, "biases of experts"},
+      {m.router != model::router_kind::softmax, "a router of sigmoids"},
+      {m.expert_scale != 1.0F, "scaled weights of experts"},
+      {m.activation == model::activation_kind::clamped_silu, "clamped activations"},
+  };
+  for (const auto& [is_there, what] : features)
+    if (is_there)
+      return what;
+  return {};
+}
+
 } // namespace
 
 result<weight_feed> weight_feed::open(const model::model_file& file,
@@ -44,6 +75,10 @@ result<weight_feed> weight_feed::open(const model::model_file& file,
                       "{} to {} of KV heads {} to {}",
                       model.name, slice.heads.first, slice.heads.end() - 1, slice.kv_heads.first,
                       slice.kv_heads.end() - 1);
+  if (const auto feature = feature_beyond(model); !feature.empty())
+    return fail(errc::unsupported_model,
+                "'{}' has {}: the GPU engine does not run them yet, the CPU engine does",
+                model.name, feature);
   weight_feed feed(file, model, range, slice);
   if (auto ok = feed.take_rotations(max_model_len); !ok)
     return ok.error();
@@ -124,6 +159,8 @@ plugin::decoder weight_feed::describe() const {
   m.rotation_count = static_cast<std::uint32_t>(rotations_.size());
   m.rotations = rotations_.data();
   m.embedding_scale = own_.embedding_scale;
+  m.residual_scale = own_.residual_scale;
+  m.logit_scale = own_.logit_scale;
   m.attention_scale = own_.attention_scale;
   m.attention_soft_cap = own_.attention_soft_cap.value_or(0.0F);
   m.final_soft_cap = own_.final_soft_cap.value_or(0.0F);
@@ -178,7 +215,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   };
   const auto fused = [&](std::string_view alone, std::uint64_t offset, std::uint64_t at,
                          std::uint64_t rows) -> std::optional<source> {
-    if (model_.has_fused_projections)
+    if (model_.has_fused_qkv)
       return source{tensor("attn_qkv.weight"), offset + at, 0, {rows, hidden}};
     return source{tensor(alone), at, 0, {rows, hidden}};
   };
@@ -189,6 +226,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
       return std::nullopt;
     return source{tensor(role), 0, at, {1, columns}};
   };
+  const bool has_norms = model_.qk_norm != model::qk_norm_kind::none;
   switch (name.which) {
   case weight::attention_norm:
     return vector(true, "attn_norm.weight", 0, hidden);
@@ -205,9 +243,9 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   case weight::value_bias:
     return vector(model_.has_attention_bias, "attn_v.bias", kv_at, kv);
   case weight::query_norm:
-    return vector(model_.has_qk_norm, "attn_q_norm.weight", 0, size);
+    return vector(has_norms, "attn_q_norm.weight", 0, size);
   case weight::key_norm:
-    return vector(model_.has_qk_norm, "attn_k_norm.weight", 0, size);
+    return vector(has_norms, "attn_k_norm.weight", 0, size);
   case weight::attention_out:
     return source{tensor("attn_output.weight"), 0, query_at, {hidden, query}};
   case weight::post_attention_norm:
@@ -233,10 +271,10 @@ std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& na
       return source{tensor(of_experts), name.expert * whole + at, 0, {own, hidden}};
     return source{tensor(role), offset + at, 0, {own, hidden}};
   };
-  const bool is_fused = model_.has_fused_projections;
+  const bool is_fused = model_.has_fused_ffn;
   switch (name.which) {
   case weight::ffn_norm:
-    return source{tensor("ffn_norm.weight"), 0, 0, {1, hidden}};
+    return source{tensor(model_.ffn_norm_tensor), 0, 0, {1, hidden}};
   case weight::post_ffn_norm:
     if (!model_.has_post_norms)
       return std::nullopt;

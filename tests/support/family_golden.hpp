@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -24,8 +25,29 @@
 namespace baton::testing {
 
 inline const std::vector<std::string> family_names = {
-    "qwen2",  "qwen3",  "llama3",  "mistral",  "phi3",       "smollm3",
-    "gemma2", "gemma3", "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
+    "qwen2",   "qwen3",   "llama3",     "mistral",    "phi3",     "smollm3",    "gemma2",
+    "gemma3",  "mixtral", "qwen3moe",   "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
+    "olmo3",   "granite", "granitemoe", "cohere2",    "ernie4_5", "seed_oss",   "exaone4",
+    "hunyuan", "glm4",    "qwen2moe",   "glm4moe",    "gpt_oss"};
+
+// The families whose features the interface of engines in libraries does not say.
+inline const std::vector<std::string> cpu_family_names = {
+    "ministral3", "olmo2",    "olmo3",   "cohere2", "exaone4",
+    "hunyuan",    "qwen2moe", "glm4moe", "gpt_oss", "granitemoe"};
+inline std::vector<std::string> gpu_family_names() {
+  std::vector<std::string> names;
+  for (const auto& name : family_names)
+    if (std::find(cpu_family_names.begin(), cpu_family_names.end(), name) == cpu_family_names.end())
+      names.push_back(name);
+  return names;
+}
+
+// A GGUF file, and mostly a directory as transformers saves it.
+inline std::vector<std::string> forms_of(const std::string& name) {
+  const auto directory = source_directory() / "tests/data/model/families" / name;
+  return std::filesystem::is_directory(directory) ? std::vector<std::string>{".gguf", ""}
+                                                  : std::vector<std::string>{".gguf"};
+}
 
 // Between logits and golden logits, in units of the deviation of the golden ones: the root mean
 // square, and the maximum of a single logit.
@@ -70,7 +92,10 @@ struct family_golden {
   gguf_writer copy_as(model::tensor_type type) const {
     gguf_writer out;
     for (const auto& key : file->keys()) {
-      if (const auto text = file->get_string(key))
+      if (file->array_size(key)) {
+        const auto list = file->get_u32s(key).value();
+        out.set_i32s(key, std::vector<std::int32_t>(list.begin(), list.end()));
+      } else if (const auto text = file->get_string(key))
         out.set_string(key, *text);
       else if (const auto number = file->get_u32(key))
         out.set_u32(key, *number);

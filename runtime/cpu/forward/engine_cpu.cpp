@@ -89,10 +89,12 @@ result<void> check(const model::description& m) {
   const auto refuse = [&](std::string_view what) {
     return fail(errc::unsupported_model, "'{}': the CPU engine does not run {}", m.name, what);
   };
-  if (m.norm != model::norm_kind::rms)
-    return refuse("this kind of norm");
-  if (m.expert_count != 0 && m.has_post_norms)
-    return refuse("norms of expert outputs");
+  if (m.has_parallel_ffn && m.expert_count != 0)
+    return refuse("experts beside attention");
+  if (m.qk_norm == model::qk_norm_kind::rows && m.has_attention_bias)
+    return refuse("biases before norms of whole rows");
+  if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
+    return refuse("biases of the choice of experts without sigmoids");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes other than multiples of 16 up to 256");
   for (const auto& rope : m.ropes)

@@ -95,25 +95,55 @@ void forward::run_member(unsigned member, const micro_batch& batch,
   head(member);
 }
 
+forward::forms forward::forms_for(const packed_matrix& a, const packed_matrix& b,
+                                  const packed_matrix& c) {
+  return {a.is_float() || b.is_float() || c.is_float(),
+          !a.is_float() || !b.is_float() || !c.is_float()};
+}
+
 void forward::run_layer(unsigned member, std::uint32_t index) {
   const layer_weights& layer = p_.weights.layers[index];
-  const step_memory& m = p_.memory;
-  const std::size_t rows = rows_.size();
-  const share own = share_of(rows, member);
-  const auto forms_for = [](const packed_matrix& a, const packed_matrix& b,
-                            const packed_matrix& c) {
-    return forms{a.is_float() || b.is_float() || c.is_float(),
-                 !a.is_float() || !b.is_float() || !c.is_float()};
-  };
   const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
+  const packed_matrix& router = layer.experts.empty() ? ffn.up : layer.router;
+  const bool is_parallel = p_.model.has_parallel_ffn;
+  const forms of_ffn = forms_for(ffn.gate, ffn.up, router);
+  forms needed = forms_for(layer.query, layer.key, layer.value);
+  if (is_parallel)
+    needed = {needed.values || of_ffn.values, needed.records || of_ffn.records};
   // Norms read rows that this member embedded itself, or wait for the previous layer.
   if (index > 0)
     p_.team.barrier();
-  normalise(member, layer.attention_norm, forms_for(layer.query, layer.key, layer.value));
+  normalise(member, layer.attention_norm, needed);
   if (failure_)
     return;
   project(member, layer);
+  if (is_parallel) // both read these rows, and attention leaves `gated` alone
+    gate_and_up_of_layer(member, ffn);
+  run_attention(member, index);
+  if (failure_)
+    return;
   p_.team.barrier();
+  if (!is_parallel) {
+    normalise(member, layer.ffn_norm, of_ffn);
+    if (failure_)
+      return;
+    if (!layer.experts.empty())
+      return run_experts(member, layer);
+    gate_and_up_of_layer(member, ffn);
+    p_.team.barrier();
+  }
+  add_to_residual(member, ffn.down, p_.memory.gated, {nullptr, layer.post_ffn_norm});
+}
+
+// From the projections to the residual.
+void forward::run_attention(unsigned member, std::uint32_t index) {
+  const layer_weights& layer = p_.weights.layers[index];
+  const share own = share_of(rows_.size(), member);
+  p_.team.barrier();
+  if (p_.model.qk_norm == model::qk_norm_kind::rows) {
+    normalise_projections(own, layer);
+    p_.team.barrier();
+  }
   if (!appends_within_) {
     append(own, index, {0, p_.model.kv_head_count});
     p_.team.barrier();
@@ -124,38 +154,39 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
     quantise_attended(own, 0, p_.model.q_size());
     p_.team.barrier();
   }
-  add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);
-  if (failure_)
-    return;
-  p_.team.barrier();
-  const packed_matrix& router = layer.experts.empty() ? ffn.up : layer.router;
-  normalise(member, layer.ffn_norm, forms_for(ffn.gate, ffn.up, router));
-  if (failure_)
-    return;
-  if (!layer.experts.empty())
-    return run_experts(member, layer);
-  gate_and_up(member, ffn, m.normed, rows, share_of(ffn.gate.panel_count(), member), m.gated);
-  p_.team.barrier();
-  add_to_residual(member, ffn.down, m.gated, layer.post_ffn_norm);
+  add_to_residual(member, layer.attention_out, p_.memory.attended,
+                  {layer.attention_out_bias, layer.post_attention_norm});
 }
 
-// hidden += matrix * input, normalised first if the model family does so. Norms need whole rows and
-// a group needs a sum, so the product is stored in `normed`, which is free at this point.
+void forward::gate_and_up_of_layer(unsigned member, const ffn_weights& ffn) {
+  const step_memory& m = p_.memory;
+  gate_and_up(member, ffn, m.normed, rows_.size(), share_of(ffn.gate.panel_count(), member),
+              m.gated);
+}
+
+// hidden += matrix * input, changed first if the model family does so. These changes need whole
+// rows and a group needs a sum, so the product is stored in `normed`, which is free at this point.
 void forward::add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
-                              const float* gain) {
+                              const added_change& change) {
   const step_memory& m = p_.memory;
   const share panels = share_of(matrix.panel_count(), member);
-  const bool adds = gain == nullptr && p_.group == nullptr;
+  const bool adds = !adds_aside(change);
   const float_rows& out = adds ? m.hidden : m.normed.values;
   multiply(member, matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows),
            adds);
   if (!adds)
-    add_normed(member, gain);
+    add_changed(member, change);
 }
 
-// hidden += normed, summed over the ranks and normalised if there is a gain.
-void forward::add_normed(unsigned member, const float* gain) {
+bool forward::adds_aside(const added_change& change) const noexcept {
+  return change.bias != nullptr || change.gain != nullptr || p_.group != nullptr ||
+         p_.model.residual_scale != 1.0F;
+}
+
+// hidden += normed, summed over the ranks, with the bias, normalised if there is a gain, scaled.
+void forward::add_changed(unsigned member, const added_change& change) {
   const step_memory& m = p_.memory;
+  const std::size_t width = p_.model.hidden_size;
   if (p_.group == nullptr)
     p_.team.barrier();
   else
@@ -165,10 +196,22 @@ void forward::add_normed(unsigned member, const float* gain) {
   const share own = share_of_finished(member);
   for (std::size_t r = own.begin; r < own.end; ++r) {
     float* added = m.normed.values.row(r);
-    if (gain != nullptr)
-      p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
-    p_.table.add(m.hidden.row(r), added, p_.model.hidden_size);
+    if (change.bias != nullptr)
+      p_.table.add(added, change.bias, width);
+    if (change.gain != nullptr)
+      norm(added, change.gain, added);
+    if (p_.model.residual_scale == 1.0F)
+      p_.table.add(m.hidden.row(r), added, width);
+    else
+      p_.table.add_scaled(m.hidden.row(r), added, width, p_.model.residual_scale);
   }
+}
+
+// The norm of a row of the stream.
+void forward::norm(const float* x, const float* gain, float* out) const {
+  const auto of_kind =
+      p_.model.norm == model::norm_kind::rms ? p_.table.rms_norm : p_.table.layer_norm;
+  of_kind(x, gain, p_.model.hidden_size, p_.model.rms_epsilon, out);
 }
 
 // Sums `normed` over the ranks: all rows, or only those that this rank finishes.
@@ -211,13 +254,17 @@ void forward::embed(share rows, const micro_batch& batch, std::span<const float>
   }
 }
 
-// Normalises the rows that this rank finishes; afterwards all rows are available.
+// Normalises the rows that this rank finishes, or copies them without a gain; afterwards all rows
+// are available.
 void forward::normalise(unsigned member, const float* gain, forms needed) {
   const input_rows& to = p_.memory.normed;
   const std::size_t width = p_.model.hidden_size;
   const share own = share_of_finished(member);
   for (std::size_t r = own.begin; r < own.end; ++r) {
-    p_.table.rms_norm(p_.memory.hidden.row(r), gain, width, p_.model.rms_epsilon, to.values.row(r));
+    if (gain != nullptr)
+      norm(p_.memory.hidden.row(r), gain, to.values.row(r));
+    else
+      std::memcpy(to.values.row(r), p_.memory.hidden.row(r), width * sizeof(float));
     if (needed.records)
       p_.table.quantise[static_cast<std::size_t>(p_.width)](to.values.row(r), width / block_columns,
                                                             to.record_row(r));
@@ -270,15 +317,21 @@ void forward::project(unsigned member, const layer_weights& layer) {
 void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                           std::size_t rows, share panels, const input_rows& out) {
   const auto& scratch = p_.memory.per_thread[member];
-  const auto activate = p_.model.activation == model::activation_kind::silu
-                            ? p_.table.silu_multiply
-                            : p_.table.gelu_multiply;
+  const auto kind = p_.model.activation;
+  const auto activate = kind == model::activation_kind::silu   ? p_.table.silu_multiply
+                        : kind == model::activation_kind::gelu ? p_.table.gelu_multiply
+                                                               : p_.table.clamped_silu_multiply;
   in_pieces(rows, panels, [&](share some_rows, share some) {
     const std::size_t count = some_rows.end - some_rows.begin, blocks = some.end - some.begin;
     const input_rows from = input.from_row(some_rows.begin), to = out.from_row(some_rows.begin);
     multiply(member, ffn.gate, from, count, some, scratch.gate, /*adds=*/false);
     multiply(member, ffn.up, from, count, some, scratch.up, /*adds=*/false);
     for (std::size_t r = 0; r < count; ++r) {
+      if (ffn.gate_bias != nullptr) {
+        p_.table.add(scratch.gate.row(r), ffn.gate_bias + some.begin * panel_rows,
+                     blocks * panel_rows);
+        p_.table.add(scratch.up.row(r), ffn.up_bias + some.begin * panel_rows, blocks * panel_rows);
+      }
       if (ffn.down.is_float()) {
         activate(scratch.gate.row(r), scratch.up.row(r), blocks * panel_rows,
                  to.values.row(r) + some.begin * panel_rows);
@@ -309,8 +362,7 @@ void forward::head(unsigned member) {
   const share own = share_of(sampling_rows_.size(), member);
   for (std::size_t i = own.begin; i < own.end; ++i) {
     const float* hidden = m.hidden.row(sampling_rows_[i]);
-    p_.table.rms_norm(hidden, p_.weights.output_norm, p_.model.hidden_size, p_.model.rms_epsilon,
-                      m.normed.values.row(i));
+    norm(hidden, p_.weights.output_norm, m.normed.values.row(i));
     if (!head.is_float())
       p_.table.quantise[static_cast<std::size_t>(p_.width)](m.normed.values.row(i), head.blocks(),
                                                             m.normed.record_row(i));
@@ -319,11 +371,14 @@ void forward::head(unsigned member) {
   const share panels = share_of(head.panel_count(), member);
   multiply(member, head, m.normed, sampling_rows_.size(), panels,
            m.logits.from_column(panels.begin * panel_rows), /*adds=*/false);
-  if (!p_.model.final_soft_cap)
-    return;
-  for (std::size_t i = 0; i < sampling_rows_.size(); ++i)
-    p_.table.soft_cap(m.logits.row(i) + panels.begin * panel_rows,
-                      (panels.end - panels.begin) * panel_rows, *p_.model.final_soft_cap);
+  const std::size_t count = (panels.end - panels.begin) * panel_rows;
+  for (std::size_t i = 0; i < sampling_rows_.size(); ++i) {
+    float* own_logits = m.logits.row(i) + panels.begin * panel_rows;
+    if (p_.model.logit_scale != 1.0F)
+      p_.table.scale(own_logits, count, p_.model.logit_scale);
+    if (p_.model.final_soft_cap)
+      p_.table.soft_cap(own_logits, count, *p_.model.final_soft_cap);
+  }
 }
 
 } // namespace baton::cpu

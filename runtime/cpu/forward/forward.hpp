@@ -6,8 +6,9 @@
 //         → norm of the rows that sample → head
 //
 // In a mixture the last two parts are: router scores → choice → rows by expert → gate up → down.
-// Features of a family (biases, norms of heads or before the residual, windows, soft caps) run
-// inside these parts, as the description or the layer's weights specify.
+// Features of a family (biases, norms of heads or before the residual, scales, windows, soft caps)
+// run inside these parts, as the description or the layer's weights specify. A parallel ffn runs
+// gate up after q k v.
 //
 // A rank of a group does the same with its heads and its rows of the ffn and of the head. Its
 // contribution to the residual is a partial sum: the ranks all-reduce after out and down, and rank
@@ -74,16 +75,21 @@ private:
   void plan_attention(const slice& s, std::uint32_t first_row);
   void run_member(unsigned member, const micro_batch& batch, std::span<const float> activations);
   void run_layer(unsigned member, std::uint32_t layer);
+  void run_attention(unsigned member, std::uint32_t layer);
 
   void embed(share rows, const micro_batch& batch, std::span<const float> activations);
   struct forms { // of rows that products read
     bool values = false, records = false;
   };
+  static forms forms_for(const packed_matrix& a, const packed_matrix& b, const packed_matrix& c);
+  void norm(const float* x, const float* gain, float* out) const;
   void normalise(unsigned member, const float* gain, forms needed);
   void project(unsigned member, const layer_weights& layer);
   void append(share rows, std::uint32_t layer, share kv_heads);
+  void normalise_projections(share rows, const layer_weights& layer);
   void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
                     std::uint32_t position) const;
+  float query_scale(std::uint32_t layer, std::uint32_t position) const noexcept;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
                    std::uint32_t kv_head, const std::byte* next_page);
@@ -95,9 +101,13 @@ private:
   bool quantises_within(const layer_weights& layer) const noexcept;
   share columns_of(std::uint32_t kv_head) const noexcept;
   void quantise_attended(share rows, std::size_t from, std::size_t width);
+  struct added_change { // of rows before they are added to the residual; null: none
+    const float *bias = nullptr, *gain = nullptr;
+  };
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
-                       const float* gain);
-  void add_normed(unsigned member, const float* gain);
+                       const added_change& change);
+  bool adds_aside(const added_change& change) const noexcept;
+  void add_changed(unsigned member, const added_change& change);
   result<void> reduce_over_ranks() const;
   result<void> all_gather_parts(std::byte* rows, std::size_t row_bytes) const;
   result<void> all_gather_parts(const float_rows& rows) const;
@@ -107,8 +117,15 @@ private:
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
+  void gate_and_up_of_layer(unsigned member, const ffn_weights& ffn);
   void run_experts(unsigned member, const layer_weights& layer);
-  void choose(share rows);
+  void choose(unsigned member, const layer_weights& layer);
+  void weigh(float* scores, std::span<expert_choice> chosen) const;
+  void sigmoids(float* scores, std::size_t count) const;
+  void weigh_sigmoids(const float* values, std::span<expert_choice> chosen) const;
+  void weigh_shared(unsigned member, const layer_weights& layer) const;
+  void gate_and_up_of_shared(unsigned member, const layer_weights& layer);
+  void add_shared(unsigned member, const layer_weights& layer, const float_rows& to);
   void gather(unsigned member, bool needs_values, bool needs_records);
   void gate_and_up_of_experts(unsigned member, const layer_weights& layer);
   void add_experts_to_residual(unsigned member, const layer_weights& layer);

@@ -3,6 +3,8 @@
 #include "runtime/cpu/forward/forward.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 namespace baton::cpu {
 
@@ -47,7 +49,7 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
     }
     finish_heads(query, width / size, layer.query_norm, rope, position);
     finish_heads(key, heads, layer.key_norm, rope, position);
-    p_.table.scale(query, width, model.attention_scale);
+    p_.table.scale(query, width, query_scale(index, position));
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
     for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
@@ -64,12 +66,36 @@ void forward::finish_heads(float* heads, std::size_t count, const float* gain,
   const std::size_t size = model.head_size;
   const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
   const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
+  const bool is_normed_first = model.qk_norm == model::qk_norm_kind::heads;
+  const bool is_normed_last = model.qk_norm == model::qk_norm_kind::rotated_heads;
   for (float* head = heads; head != heads + count * size; head += size) {
-    if (gain != nullptr)
+    if (is_normed_first)
       p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
     if (rope != nullptr)
       rotate(head, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
+    if (is_normed_last)
+      p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
   }
+}
+
+// Norms of all heads of a row together, which need the projections of every member.
+void forward::normalise_projections(share rows, const layer_weights& layer) {
+  const auto& model = p_.model;
+  for (std::size_t r = rows.begin; r < rows.end; ++r)
+    for (const auto& [values, gain, width] :
+         {std::tuple(p_.memory.query.row(r), layer.query_norm, model.q_size()),
+          {p_.memory.key.row(r), layer.key_norm, model.kv_size()}})
+      p_.table.rms_norm(values, gain, width, model.rms_epsilon, values);
+}
+
+float forward::query_scale(std::uint32_t layer, std::uint32_t position) const noexcept {
+  const auto& model = p_.model;
+  if (!model.layers[p_.range.first + layer].grows_queries)
+    return model.attention_scale;
+  const auto& growth = model.query_growth;
+  const double steps = std::floor((position + double{growth.offset}) / growth.length);
+  return static_cast<float>(double{model.attention_scale} *
+                            (1.0 + double{growth.weight} * std::log1p(steps)));
 }
 
 void forward::attend(unsigned member, std::uint32_t layer) {
@@ -116,6 +142,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   const std::size_t size = p_.model.head_size;
   const share columns = columns_of(kv_head);
   const std::size_t query_heads = (columns.end - columns.begin) / size;
+  const layer_weights& of_layer = p_.weights.layers[layer];
   const std::uint32_t window = window_of(layer);
   const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
   if (appends_within_)
@@ -135,12 +162,14 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     const float* query[attend_queries_max];
     float* out[attend_queries_max];
     std::uint32_t positions[attend_queries_max];
+    float sinks[attend_queries_max];
     for (std::size_t i = 0; i < queries; ++i) {
       const std::size_t r = item.first_row + (done + i) / query_heads;
       const std::size_t offset = columns.begin + (done + i) % query_heads * size;
       query[i] = m.query.row(r) + offset;
       out[i] = m.attended.values.row(r) + offset;
       positions[i] = rows_[r].position;
+      sinks[i] = of_layer.sinks != nullptr ? of_layer.sinks[offset / size] : 0.0F;
     }
     const auto* then = pass + 1 < passes ? pages[first / kv_block_positions] : next_page;
     attend_kv({.queries = query,
@@ -151,10 +180,11 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
                .head_size = size,
                .out = out,
                .window = window,
-               .soft_cap = soft_cap});
+               .soft_cap = soft_cap,
+               .sinks = of_layer.sinks != nullptr ? sinks : nullptr});
     done += queries;
   }
-  if (quantises_within(p_.weights.layers[layer]))
+  if (quantises_within(of_layer))
     quantise_attended({item.first_row, item.first_row + item.rows}, columns.begin,
                       columns.end - columns.begin);
 }

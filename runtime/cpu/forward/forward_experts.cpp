@@ -29,38 +29,96 @@ std::uint64_t panels_before(std::uint64_t end, std::uint64_t begin, std::uint64_
 void forward::run_experts(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const ffn_weights& any = layer.experts.front(); // all have the same types
-  const share own = share_of(layer.router.panel_count(), member);
-  multiply(member, layer.router, m.normed, rows_.size(), own,
-           m.experts.scores.from_column(own.begin * panel_rows), /*adds=*/false);
+  const auto score = [&](const packed_matrix& matrix, const float_rows& out) {
+    const share own = share_of(matrix.panel_count(), member);
+    multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
+             /*adds=*/false);
+  };
+  score(layer.router, m.experts.scores);
+  if (layer.shared_gate.rows > 0)
+    score(layer.shared_gate, m.experts.shared_score);
   p_.team.barrier();
-  choose(share_of(rows_.size(), member));
+  choose(member, layer);
+  weigh_shared(member, layer);
   p_.team.barrier();
   gather(member, any.gate.is_float() || any.up.is_float(),
          !any.gate.is_float() || !any.up.is_float());
   p_.team.barrier();
   gate_and_up_of_experts(member, layer);
+  gate_and_up_of_shared(member, layer);
   p_.team.barrier();
   add_experts_to_residual(member, layer);
 }
 
-void forward::choose(share rows) {
+// A bias of the choice is added to the weights, other choices compare the scores.
+void forward::choose(unsigned member, const layer_weights& layer) {
   const auto& model = p_.model;
   const std::size_t count = model.expert_count, used = model.expert_used_count;
+  const share rows = share_of(rows_.size(), member);
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     float* scores = p_.memory.experts.scores.row(r);
     const std::span<expert_choice> chosen(p_.memory.experts.choices + r * used, used);
-    choose_experts({scores, count}, chosen);
-    const float best = scores[chosen.front().expert];
-    const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
-    std::fill(scores + count, scores + padded, -INFINITY);
-    float sum = p_.table.exp_sum(scores, padded, best);
-    if (model.has_normalised_experts) {
-      sum = 0;
-      for (const auto& choice : chosen)
-        sum += scores[choice.expert];
+    for (std::size_t e = 0; e < count && layer.router_bias != nullptr; ++e)
+      scores[e] += layer.router_bias[e];
+    if (layer.choice_bias == nullptr) {
+      choose_experts({scores, count}, chosen);
+      weigh(scores, chosen);
+      continue;
     }
-    for (auto& choice : chosen)
-      choice.weight = scores[choice.expert] / sum;
+    float* ranked = p_.memory.per_thread[member].ranked;
+    sigmoids(scores, count);
+    for (std::size_t e = 0; e < count; ++e)
+      ranked[e] = scores[e] + layer.choice_bias[e];
+    choose_experts({ranked, count}, chosen);
+    weigh_sigmoids(scores, chosen);
+  }
+}
+
+void forward::weigh_shared(unsigned member, const layer_weights& layer) const {
+  const share rows = share_of(rows_.size(), member);
+  for (std::size_t r = rows.begin; r < rows.end && layer.shared_gate.rows > 0; ++r)
+    sigmoids(p_.memory.experts.shared_score.row(r), 1);
+}
+
+// Replaces scores by 1 / (1 + exp(-score)). They are padded to whole panels.
+void forward::sigmoids(float* scores, std::size_t count) const {
+  const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
+  p_.table.scale(scores, padded, -1.0F);
+  p_.table.exp_sum(scores, padded, 0.0F);
+  for (std::size_t e = 0; e < count; ++e)
+    scores[e] = 1.0F / (1.0F + scores[e]);
+}
+
+void forward::weigh_sigmoids(const float* values, std::span<expert_choice> chosen) const {
+  float sum = 0;
+  for (const auto& choice : chosen)
+    sum += values[choice.expert];
+  // As modeling_deepseek_v3.py of transformers: a sum of zeros divides nothing.
+  const float divisor = p_.model.has_normalised_experts ? sum + 1e-20F : 1.0F;
+  for (auto& choice : chosen)
+    choice.weight = values[choice.expert] / divisor * p_.model.expert_scale;
+}
+
+void forward::weigh(float* scores, std::span<expert_choice> chosen) const {
+  const auto& model = p_.model;
+  const std::size_t count = model.expert_count;
+  if (model.router == model::router_kind::sigmoid) {
+    sigmoids(scores, count);
+    return weigh_sigmoids(scores, chosen);
+  }
+  const float best = scores[chosen.front().expert];
+  const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
+  std::fill(scores + count, scores + padded, -INFINITY);
+  float sum = p_.table.exp_sum(scores, padded, best);
+  if (model.has_normalised_experts) {
+    sum = 0;
+    for (const auto& choice : chosen)
+      sum += scores[choice.expert];
+  }
+  for (auto& choice : chosen) {
+    choice.weight = scores[choice.expert] / sum;
+    if (model.expert_scale != 1.0F)
+      choice.weight *= model.expert_scale;
   }
 }
 
@@ -102,39 +160,74 @@ void forward::gate_and_up_of_experts(unsigned member, const layer_weights& layer
     const share part{panels_before(own.begin, at, cost, panels),
                      panels_before(own.end, at, cost, panels)};
     gate_and_up(member, layer.experts[e], m.experts.gathered.from_row(first[e]), rows, part,
-                m.gated.from_row(first[e]));
+                m.experts.gated.from_row(first[e]));
     at += panels * cost;
   }
 }
 
+void forward::gate_and_up_of_shared(unsigned member, const layer_weights& layer) {
+  const ffn_weights& shared = layer.shared;
+  if (shared.gate.rows > 0)
+    gate_and_up(member, shared, p_.memory.normed, rows_.size(),
+                share_of(shared.gate.panel_count(), member), p_.memory.experts.shared);
+}
+
 // hidden += weight * (down * gated). A member has the same outputs of every expert, so the order of
-// a row's sum is fixed without a barrier. A group accumulates in `normed`, from zero.
+// a row's sum is fixed without a barrier. A sum that is changed before it is added accumulates in
+// `normed`, from zero.
 void forward::add_experts_to_residual(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
-  const float_rows& to = p_.group == nullptr ? m.hidden : m.normed.values;
+  const added_change change{nullptr, layer.post_ffn_norm};
+  const bool is_aside = adds_aside(change);
+  const float_rows& to = is_aside ? m.normed.values : m.hidden;
   const auto& own = m.per_thread[member];
   const share panels = share_of(layer.experts.front().down.panel_count(), member);
-  for (std::size_t r = 0; r < rows_.size() && p_.group != nullptr; ++r)
+  for (std::size_t r = 0; r < rows_.size() && is_aside; ++r)
     std::memset(to.row(r) + panels.begin * panel_rows, 0,
                 (panels.end - panels.begin) * panel_rows * sizeof(float));
   for (std::size_t e = 0; e < layer.experts.size(); ++e) {
     const std::size_t begin = own.first_slot[e], rows = own.first_slot[e + 1] - begin;
+    const ffn_weights& expert = layer.experts[e];
     if (rows == 0)
       continue;
     in_pieces(rows, panels, [&](share some_rows, share some) {
       const std::size_t first = begin + some_rows.begin;
       const std::size_t count = some_rows.end - some_rows.begin;
-      multiply(member, layer.experts[e].down, m.gated.from_row(first), count, some, own.up,
+      const std::size_t column = some.begin * panel_rows, width = some.end * panel_rows - column;
+      multiply(member, expert.down, m.experts.gated.from_row(first), count, some, own.up,
                /*adds=*/false);
       for (std::size_t i = 0; i < count; ++i) {
         const expert_slot& slot = own.slots[first + i];
-        p_.table.add_scaled(to.row(slot.row) + some.begin * panel_rows, own.up.row(i),
-                            (some.end - some.begin) * panel_rows, slot.weight);
+        if (expert.down_bias != nullptr)
+          p_.table.add(own.up.row(i), expert.down_bias + column, width);
+        p_.table.add_scaled(to.row(slot.row) + column, own.up.row(i), width, slot.weight);
       }
     });
   }
-  if (p_.group != nullptr)
-    add_normed(member, /*gain=*/nullptr);
+  add_shared(member, layer, to);
+  if (is_aside)
+    add_changed(member, change);
+}
+
+// The shared experts come after the others.
+void forward::add_shared(unsigned member, const layer_weights& layer, const float_rows& to) {
+  const step_memory& m = p_.memory;
+  const packed_matrix& down = layer.shared.down;
+  const auto& own = m.per_thread[member];
+  if (down.rows == 0)
+    return;
+  in_pieces(rows_.size(), share_of(down.panel_count(), member), [&](share rows, share some) {
+    const std::size_t column = some.begin * panel_rows, width = some.end * panel_rows - column;
+    multiply(member, down, m.experts.shared.from_row(rows.begin), rows.end - rows.begin, some,
+             own.up, /*adds=*/false);
+    for (std::size_t r = rows.begin; r < rows.end; ++r) {
+      float* sum = to.row(r) + column;
+      if (layer.shared_gate.rows == 0)
+        p_.table.add(sum, own.up.row(r - rows.begin), width);
+      else
+        p_.table.add_scaled(sum, own.up.row(r - rows.begin), width, *m.experts.shared_score.row(r));
+    }
+  });
 }
 
 } // namespace baton::cpu

@@ -105,33 +105,72 @@ private:
   std::optional<error> failure_;
 };
 
-// The rows of a slice: of queries, of keys or values, and of an ffn's gate or up.
+// The rows of a slice: of queries, of keys or values, and of gate or up. `ffn` is of an expert in a
+// mixture, whose dense layers and shared experts have their own.
 struct layer_slice {
-  extent query, kv, ffn;
+  extent query, kv, ffn, dense, shared;
+  model::index_range heads;
+  bool is_first_rank;
 
   layer_slice(const model::description& model, const model::tensor_slice& slice)
       : query(rows_of_heads(slice.heads, model.head_size)),
-        kv(rows_of_heads(slice.kv_heads, model.head_size)), ffn{slice.ffn.first, slice.ffn.count} {}
+        kv(rows_of_heads(slice.kv_heads, model.head_size)), ffn{slice.ffn.first, slice.ffn.count},
+        dense(ffn), heads(slice.heads), is_first_rank(slice.rank == 0) {
+    if (model.is_mixed())
+      dense = beside(model, slice, model.ffn_size);
+    if (model.shared_ffn_size > 0)
+      shared = beside(model, slice, model.shared_ffn_size);
+  }
 
   static extent rows_of_heads(const model::index_range& heads, std::uint64_t size) {
     return {heads.first * size, heads.count * size};
   }
+  static extent beside(const model::description& model, const model::tensor_slice& slice,
+                       std::uint32_t size) {
+    const auto part = model::part_beside(slice.ffn, model.expert_ffn_size, size, model.cuts.ffn);
+    return {part.first, part.count};
+  }
 };
 
 // The matrices of each expert are contiguous, because a step reads only the used experts. Each is a
-// range of rows of a tensor that holds all experts.
+// range of rows of a tensor that holds all experts. Ranks sum their outputs, so the first one adds
+// the biases of `down`.
 std::vector<ffn_weights> add_experts(weight_plan& plan, const model::description& model,
-                                     const extent& ffn, std::uint32_t layer) {
+                                     const layer_slice& own, std::uint32_t layer) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(layer, role); };
   std::vector<ffn_weights> experts(model.expert_count);
   for (std::uint64_t e = 0; e < experts.size(); ++e) {
-    const extent own = shifted(e * model.expert_ffn_size, ffn);
-    experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), own);
-    experts[e].up = plan.matrix(name("ffn_up_exps.weight"), own);
-    experts[e].down = plan.matrix(name("ffn_down_exps.weight"),
-                                  extent{e * model.hidden_size, model.hidden_size}, ffn);
+    const extent rows = shifted(e * model.expert_ffn_size, own.ffn);
+    const extent outputs{e * model.hidden_size, model.hidden_size};
+    experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), rows);
+    experts[e].up = plan.matrix(name("ffn_up_exps.weight"), rows);
+    experts[e].down = plan.matrix(name("ffn_down_exps.weight"), outputs, own.ffn);
+    if (!model.has_expert_bias)
+      continue;
+    experts[e].gate_bias = plan.vector(name("ffn_gate_exps.bias"), rows);
+    experts[e].up_bias = plan.vector(name("ffn_up_exps.bias"), rows);
+    if (own.is_first_rank)
+      experts[e].down_bias = plan.vector(name("ffn_down_exps.bias"), outputs);
   }
   return experts;
+}
+
+void add_mixture(weight_plan& plan, const model::description& model, const layer_slice& own,
+                 std::uint32_t index, layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  layer.router = plan.matrix(name("ffn_gate_inp.weight"));
+  if (model.has_router_bias)
+    layer.router_bias = plan.vector(name("ffn_gate_inp.bias"));
+  if (model.has_choice_bias)
+    layer.choice_bias = plan.vector(name("exp_probs_b.bias"));
+  layer.experts = add_experts(plan, model, own, index);
+  if (model.shared_ffn_size == 0)
+    return;
+  layer.shared.gate = plan.matrix(name("ffn_gate_shexp.weight"), own.shared);
+  layer.shared.up = plan.matrix(name("ffn_up_shexp.weight"), own.shared);
+  layer.shared.down = plan.matrix(name("ffn_down_shexp.weight"), {}, own.shared);
+  if (model.has_shared_gate)
+    layer.shared_gate = plan.matrix(name("ffn_gate_inp_shexp.weight"));
 }
 
 layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
@@ -141,8 +180,8 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
     return has ? plan.vector(name(role), part) : nullptr;
   };
   layer_weights layer;
-  layer.attention_norm = plan.vector(name("attn_norm.weight"));
-  if (model.has_fused_projections) {
+  layer.attention_norm = vector_if(model.has_pre_norms, "attn_norm.weight");
+  if (model.has_fused_qkv) {
     const std::string fused = name("attn_qkv.weight");
     const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
     layer.query = plan.matrix(fused, own.query);
@@ -156,23 +195,26 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
   layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias", own.query);
   layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias", own.kv);
   layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias", own.kv);
-  layer.query_norm = vector_if(model.has_qk_norm, "attn_q_norm.weight");
-  layer.key_norm = vector_if(model.has_qk_norm, "attn_k_norm.weight");
+  const bool has_norms = model.qk_norm != model::qk_norm_kind::none;
+  layer.query_norm = vector_if(has_norms, "attn_q_norm.weight");
+  layer.key_norm = vector_if(has_norms, "attn_k_norm.weight");
+  layer.sinks =
+      vector_if(model.has_sinks, "attn_sinks.weight", extent{own.heads.first, own.heads.count});
   layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
+  layer.attention_out_bias = vector_if(model.has_attention_out_bias, "attn_output.bias");
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
-  layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
+  layer.ffn_norm = vector_if(model.has_pre_norms && !model.has_parallel_ffn, model.ffn_norm_tensor);
   if (model.layers[index].is_mixture) {
-    layer.router = plan.matrix(name("ffn_gate_inp.weight"));
-    layer.experts = add_experts(plan, model, own.ffn, index);
+    add_mixture(plan, model, own, index, layer);
   } else {
-    if (model.has_fused_projections) {
-      layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.ffn);
-      layer.ffn.up = plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size, own.ffn));
+    if (model.has_fused_ffn) {
+      layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.dense);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size, own.dense));
     } else {
-      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.ffn);
-      layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.ffn);
+      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.dense);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.dense);
     }
-    layer.ffn.down = plan.matrix(name("ffn_down.weight"), {}, own.ffn);
+    layer.ffn.down = plan.matrix(name("ffn_down.weight"), {}, own.dense);
   }
   layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
   return layer;
@@ -212,13 +254,17 @@ void add_weights(weight_plan& plan, const model::description& model,
 }
 
 result<void> read_vector(const model::model_file& file, const placement& target) {
-  const auto& tensor = *target.tensor;
-  std::vector<std::byte> raw(tensor.size_bytes());
-  if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
+  const auto& tensor = *target.tensor; // the biases of experts have a row each
+  const std::uint64_t first = target.columns.first / tensor.columns();
+  const std::uint64_t end = target.columns.first + target.columns.count;
+  const std::uint64_t rows = (end + tensor.columns() - 1) / tensor.columns() - first;
+  std::vector<std::byte> raw(rows * tensor.row_bytes());
+  if (auto ok = file.copy_rows(tensor.name, first, rows, raw); !ok)
     return ok;
-  std::vector<float> all(tensor.elements());
+  std::vector<float> all(rows * tensor.columns());
   model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
-  std::memcpy(target.to, all.data() + target.columns.first, target.columns.count * sizeof(float));
+  std::memcpy(target.to, all.data() + (target.columns.first - first * tensor.columns()),
+              target.columns.count * sizeof(float));
   return {};
 }
 

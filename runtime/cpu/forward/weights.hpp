@@ -18,6 +18,8 @@ namespace baton::cpu {
 struct ffn_weights {
   packed_matrix gate, up; // [ffn, hidden]
   packed_matrix down;     // [hidden, ffn]
+  // Per output; null if the family has none.
+  const float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
 };
 
 struct layer_weights {
@@ -28,8 +30,13 @@ struct layer_weights {
   ffn_weights ffn;                       // of a dense layer; otherwise:
   packed_matrix router;                  // [experts, hidden]
   std::vector<ffn_weights> experts;
-  // Null if the family has none: per output, per dimension of a head, [hidden].
+  ffn_weights shared;        // beside the experts, or empty
+  packed_matrix shared_gate; // [1, hidden], or empty
+  // Null if the family has none: per output, per dimension of a head, per head, [experts],
+  // [hidden].
   const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
+  const float *attention_out_bias = nullptr, *sinks = nullptr;
+  const float *router_bias = nullptr, *choice_bias = nullptr;
   const float *query_norm = nullptr, *key_norm = nullptr;
   const float *post_attention_norm = nullptr, *post_ffn_norm = nullptr;
 };

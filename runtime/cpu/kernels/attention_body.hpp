@@ -276,6 +276,22 @@ template <class V, int R>
   V::store(state.maximum, merged);
 }
 
+// Divides by the sum with the sinks' exp. Its maximum may be above that of all positions.
+template <class V, int R>
+[[gnu::always_inline]] inline void scale_with_sinks(const attend_args& args,
+                                                    const softmax_state& state) {
+  alignas(64) float sinks[16] = {}, factor[16];
+  for (int r = 0; r < R; ++r)
+    sinks[r] = args.sinks[r];
+  const auto sink = V::load(sinks), before = V::load(state.maximum);
+  const auto maximum = V::max(sink, before);
+  const auto kept = exp_of<V>(V::sub(before, maximum));
+  const auto sum = V::fma(V::load(state.sum), kept, exp_of<V>(V::sub(sink, maximum)));
+  V::store(factor, V::div(kept, sum));
+  for (int r = 0; r < R; ++r)
+    scale<V>(args.out[r], args.head_size, factor[r]);
+}
+
 template <class V, kv_format Format, int R>
 [[gnu::noinline]] void attend_tile(const attend_args& args) {
   constexpr std::uint32_t chunk_positions = kv_block_positions;
@@ -321,6 +337,8 @@ template <class V, kv_format Format, int R>
                  V::fma(V::load(values[r] + i), V::set(factors.chunk[r]), earlier));
       }
   }
+  if (args.sinks != nullptr)
+    return scale_with_sinks<V, R>(args, state);
   for (int r = 0; r < R; ++r)
     scale<V>(args.out[r], width, 1.0F / state.sum[r]);
 }

@@ -49,8 +49,10 @@ constexpr kernels make_kernels(isa which) {
   table.quantise[0] = &quantise<V, activation_width::bits8>;
   table.quantise[1] = &quantise<V, activation_width::bits16>;
   table.rms_norm = &rms_norm<V>;
+  table.layer_norm = &layer_norm<V>;
   table.silu_multiply = &silu_multiply<V>;
   table.gelu_multiply = &gelu_multiply<V>;
+  table.clamped_silu_multiply = &clamped_silu_multiply<V>;
   table.soft_cap = &soft_cap<V>;
   table.add = &add<V>;
   table.add_scaled = &add_scaled<V>;

@@ -54,6 +54,8 @@ struct attend_args {
   float* const* out = nullptr;             // [count] -> [head_size]
   std::uint32_t window = 0;                // visible positions, including the query's own; 0: all
   float soft_cap = 0.0F;                   // score = cap * tanh(score / cap); 0: no cap
+  // [count], or null: a further score of each query, whose share of the softmax has no value.
+  const float* sinks = nullptr;
 };
 
 // The first visible position of a query. Always inlined: files for several ISAs share this header.
@@ -76,10 +78,14 @@ struct kernels {
   void (*quantise[2])(const float* values, std::size_t blocks, std::byte* records);
   // out = x / rms(x) * gain (arXiv 1910.07467); n is a multiple of 16, out may be x.
   void (*rms_norm)(const float* x, const float* gain, std::size_t n, float epsilon, float* out);
+  // out = (x - mean) / deviation * gain (arXiv 1607.06450); as rms_norm.
+  void (*layer_norm)(const float* x, const float* gain, std::size_t n, float epsilon, float* out);
   // out = silu(gate) * up; n is a multiple of 16.
   void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
   // out = gelu(gate) * up, in its tanh form; n is a multiple of 16.
   void (*gelu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
+  // out = g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = clamp(up, -7, 7): gpt-oss.
+  void (*clamped_silu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
   // x = cap * tanh(x / cap); n is a multiple of 16.
   void (*soft_cap)(float* x, std::size_t n, float cap);
   // x += y; n is a multiple of 16.

@@ -74,12 +74,48 @@ void rms_norm(const float* x, const float* gain, std::size_t n, float epsilon, f
     V::store(out + i, V::mul(V::mul(V::load(x + i), V::set(inverse)), V::load(gain + i)));
 }
 
+// As rms_norm, with four partial sums for the mean and then for the squares.
+template <class V>
+void layer_norm(const float* x, const float* gain, std::size_t n, float epsilon, float* out) {
+  const auto total = [](typename V::f32(&sum)[4]) {
+    return V::reduce_add(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
+  };
+  typename V::f32 sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  for (std::size_t i = 0; i < n; i += 16)
+    sum[i / 16 % 4] = V::add(sum[i / 16 % 4], V::load(x + i));
+  const auto mean = V::set(total(sum) / static_cast<float>(n));
+  typename V::f32 square[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto v = V::sub(V::load(x + i), mean);
+    square[i / 16 % 4] = V::fma(v, v, square[i / 16 % 4]);
+  }
+  const float variance = total(square) / static_cast<float>(n);
+  const float inverse = 1.0F / __builtin_sqrtf(variance + epsilon) + variance * 0.0F;
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(out + i,
+             V::mul(V::mul(V::sub(V::load(x + i), mean), V::set(inverse)), V::load(gain + i)));
+}
+
 template <class V>
 void silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
   for (std::size_t i = 0; i < n; i += 16) {
     const auto g = V::load(gate + i);
     const auto e = exp_of<V>(V::sub(V::zero(), g));
     V::store(out + i, V::mul(V::div(g, V::add(V::set(1.0F), e)), V::load(up + i)));
+  }
+}
+
+// Adds a zero product, so that an infinite gate or up becomes NaN instead of a harmless limit.
+template <class V>
+void clamped_silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
+  const auto limit = V::set(7.0F), lowest = V::set(-7.0F);
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto x = V::load(gate + i), y = V::load(up + i);
+    const auto g = V::min(x, limit);
+    const auto u = V::min(V::max(y, lowest), limit);
+    const auto e = exp_of<V>(V::mul(g, V::set(-1.702F)));
+    const auto gated = V::mul(V::div(g, V::add(V::set(1.0F), e)), V::add(u, V::set(1.0F)));
+    V::store(out + i, V::fma(x, V::zero(), V::fma(y, V::zero(), gated)));
   }
 }
 

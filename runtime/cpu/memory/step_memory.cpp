@@ -30,14 +30,20 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
   m.attended = input(model.q_size());
   const std::size_t slots = rows * model.expert_used_count;
   if (slots > 0) {
-    m.experts = {floats(model.expert_count), cursor.part<expert_choice>(slots),
-                 input_of(slots, model.hidden_size)};
-    m.gated = input_of(slots, model.expert_ffn_size);
-  } else {
-    m.gated = input(model.ffn_size);
+    m.experts.scores = floats(model.expert_count);
+    m.experts.choices = cursor.part<expert_choice>(slots);
+    m.experts.gathered = input_of(slots, model.hidden_size);
+    m.experts.gated = input_of(slots, model.expert_ffn_size);
   }
-  const std::size_t columns_max = std::max<std::size_t>(
-      {model.hidden_size, model.q_size(), model.ffn_size, model.expert_ffn_size});
+  if (slots > 0 && model.shared_ffn_size > 0) {
+    m.experts.shared = input(model.shared_ffn_size);
+    m.experts.shared_score = floats(1);
+  }
+  if (slots == 0 || model.is_mixed())
+    m.gated = input(model.ffn_size);
+  const std::size_t columns_max =
+      std::max<std::size_t>({model.hidden_size, model.q_size(), model.ffn_size,
+                             model.expert_ffn_size, model.shared_ffn_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
     each = {.gate = floats_of(rows_together, panels_together * panel_rows),
@@ -46,6 +52,7 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
     if (slots > 0) {
       each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
       each.slots = cursor.part<expert_slot>(slots);
+      each.ranked = cursor.part<float>(model.expert_count);
     }
   }
   m.logits = logits > 0 ? floats(logits) : float_rows{};

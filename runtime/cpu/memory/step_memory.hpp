@@ -43,18 +43,22 @@ struct step_memory {
   input_rows normed;                  // [rows, hidden]
   float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
   input_rows attended;                // [rows, q_size]
-  input_rows gated;                   // [rows, ffn], or [rows * used experts, their ffn]
+  input_rows gated;                   // [rows, ffn], if there is a dense layer
   float_rows logits;                  // [rows, logits], padded to panels
   struct mixture {                    // for models with experts; see forward_experts.cpp
     float_rows scores;                // [rows, experts], padded to panels
     expert_choice* choices = nullptr; // [rows * used]
     input_rows gathered;              // [rows * used, hidden]
+    input_rows gated;                 // [rows * used, their ffn]
+    input_rows shared;                // [rows, shared ffn]
+    float_rows shared_score;          // [rows, 1], padded to a panel
   } experts;
   struct scratch {                       // per thread
     float_rows gate, up;                 // [rows_together, 32 * panels_together]
     std::byte* arranged = nullptr;       // rows arranged for a product: matmul_args::scratch
     std::uint32_t* first_slot = nullptr; // [experts + 2]
     expert_slot* slots = nullptr;        // [rows * used]
+    float* ranked = nullptr;             // [experts]
   };
   std::vector<scratch> per_thread;
 

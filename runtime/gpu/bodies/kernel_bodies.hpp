@@ -82,7 +82,11 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
         gain.load(a.added_gain + i);
       BATON_UNROLL
       for (std::uint32_t k = 0; k < Run; ++k)
-        x.value[k] += has_gain ? more.value[k] * added_scale * gain.value[k] : more.value[k];
+        if (a.added_scale == 1)
+          x.value[k] += has_gain ? more.value[k] * added_scale * gain.value[k] : more.value[k];
+        else
+          x.value[k] += a.added_scale *
+                        (has_gain ? more.value[k] * added_scale * gain.value[k] : more.value[k]);
       x.store(stream + i);
     }
     BATON_UNROLL

@@ -49,6 +49,7 @@ struct norm_args {
   float* stream;               // [.., hidden]
   const float* added;          // [rows, hidden]; null: nothing. Requires: picked is null
   const float* added_gain;     // [hidden]; null: no norm
+  float added_scale = 1;       // of what is added
   const float* gain;           // [hidden]; null: no out
   float epsilon;
   void* out; // [rows, hidden] of that kind
@@ -107,11 +108,12 @@ struct gate_args {
   plugin::activation act;
 };
 
-// x = cap * tanh(x / cap)
+// x = cap * tanh(scale * x / cap)
 struct cap_args {
   std::uint64_t count;
   float* values;
-  float cap;
+  float cap; // 0: no cap
+  float scale = 1;
 };
 
 // The experts with the highest scores for each row, the lower one among equals, and their weights.

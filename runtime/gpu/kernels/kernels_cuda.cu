@@ -50,7 +50,7 @@ __global__ void gate_kernel(gate_args a) {
 __global__ void cap_kernel(cap_args a) {
   const std::uint64_t i = std::uint64_t{blockIdx.x} * wide + threadIdx.x;
   if (i < a.count)
-    a.values[i] = soft_capped(a.values[i], a.cap);
+    a.values[i] = soft_capped(a.values[i] * a.scale, a.cap);
 }
 
 __global__ void choose_kernel(choose_args a) {

@@ -68,7 +68,7 @@ void gate(const gate_args& a, void* /*stream*/) {
 
 void cap(const cap_args& a, void* /*stream*/) {
   for (std::uint64_t i = 0; i < a.count; ++i)
-    a.values[i] = soft_capped(a.values[i], a.cap);
+    a.values[i] = soft_capped(a.values[i] * a.scale, a.cap);
 }
 
 void choose(const choose_args& a, void* /*stream*/) {

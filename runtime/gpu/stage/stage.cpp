@@ -373,6 +373,7 @@ void stage::norm(const float* added_gain, const float* gain) {
   a.stream = stream_.as<float>();
   a.added = has_added_ ? added_.as<float>() : nullptr;
   a.added_gain = added_gain;
+  a.added_scale = model_.residual_scale;
   a.gain = gain;
   a.epsilon = model_.rms_epsilon;
   a.out = normed_.as<void>();
@@ -490,8 +491,9 @@ void stage::make_logits() {
   on_->kernels().norm(a, on_->stream());
   multiply(own, model_.hidden_size, normed_.as<void>(), weights_.head, draws_->logits(), true,
            draws);
-  if (model_.final_soft_cap > 0)
-    on_->kernels().cap({draws * own, draws_->logits(), model_.final_soft_cap}, on_->stream());
+  if (model_.final_soft_cap > 0 || model_.logit_scale != 1)
+    on_->kernels().cap({draws * own, draws_->logits(), model_.final_soft_cap, model_.logit_scale},
+                       on_->stream());
 }
 
 } // namespace baton::gpu

@@ -238,6 +238,9 @@ result<void> checkpoint::read_rows(const tensor_view& tensor, const source& from
   if (!from.experts.empty()) {
     return read_expert_rows(from, first, out);
   }
+  if (from.part) {
+    return read_part_rows(from, first, out);
+  }
   if (from.quantised) {
     return from.quantised->copy_rows(files_, first, count, out);
   }

@@ -23,7 +23,7 @@ public:
   std::uint64_t size_bytes() const noexcept override;
   std::string_view form() const noexcept override { return "safetensors"; }
   std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
-  bool rotates_halves() const noexcept override { return true; }
+  bool rotates_halves() const noexcept override { return config_.rotates_halves; }
   std::string original_name(std::string_view name) const override;
 
   using model_file::get_bool;
@@ -48,6 +48,11 @@ public:
 
 private:
   struct expert_matrix;
+  // Every second half of `own` rows of a stored tensor: gate or up of each expert, or of an ffn.
+  struct rows_part {
+    tensor_view stored;
+    std::uint64_t own = 0, first = 0;
+  };
   // The location of a tensor's bytes: in one file, in several tensors of files, or in memory (made
   // by this class).
   struct source {
@@ -57,6 +62,7 @@ private:
     std::string published; // its name in the file
     std::optional<gptq_matrix> quantised = {};
     std::vector<expert_matrix> experts = {}; // their rows are consecutive
+    std::optional<rows_part> part = {};
   };
   // The matrix of one expert, a part of the tensor of all experts.
   struct expert_matrix {
@@ -74,6 +80,7 @@ private:
   result<bool> repeats_embedding(const stored_tensor& head) const;
   result<void> add_part(const stored_tensor& part);
   result<void> add_stored(const stored_tensor& stored);
+  result<void> add_joint(const stored_tensor& stored, const joint_names& names);
   // Adds a tensor whose full name in the files would be `published`.
   result<void> add_published(const std::string& published, tensor_view view, source from);
   result<void> add_expert(std::uint64_t number, tensor_view view, source from);
@@ -95,6 +102,8 @@ private:
   // Requires: the rows exist in the tensor.
   result<void> read_rows(const tensor_view& tensor, const source& from, std::uint64_t first,
                          std::uint64_t count, std::span<std::byte> out) const;
+  result<void> read_part_rows(const source& from, std::uint64_t first,
+                              std::span<std::byte> out) const;
   result<void> read_expert_rows(const source& from, std::uint64_t first,
                                 std::span<std::byte> out) const;
   // Requires: the key is present or was requested as required.

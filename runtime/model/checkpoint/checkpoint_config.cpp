@@ -10,6 +10,23 @@
 namespace baton::model {
 namespace {
 
+constexpr std::array granite_fields = {
+    plain_field{"attention_multiplier", "attention.scale", 1.0},
+    plain_field{"embedding_multiplier", "embedding_scale"},
+    plain_field{"logits_scaling", "logit_scale"},
+    plain_field{"residual_multiplier", "residual_scale"},
+};
+constexpr std::array cohere_fields = {
+    plain_field{"layer_norm_eps", "attention.layer_norm_epsilon", 1e-5},
+    plain_field{"logit_scale", "logit_scale", 0.0625},
+};
+constexpr std::array glm_moe_fields = {
+    plain_field{"first_k_dense_replace", "leading_dense_block_count", 1.0},
+    plain_field{"n_group", "expert_group_count"},
+    plain_field{"topk_group", "expert_group_used_count"},
+    plain_field{"routed_scaling_factor", "expert_weights_scale"},
+};
+
 constexpr std::array checkpoint_families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
     checkpoint_family{
@@ -31,6 +48,62 @@ constexpr std::array checkpoint_families = {
                       .family = "phi3",
                       .window = window_rule::with_size,
                       .takes_partial_rotation = true},
+    checkpoint_family{.architecture = "Qwen2MoeForCausalLM",
+                      .family = "qwen2moe",
+                      .window = window_rule::with_flag,
+                      .experts = expert_rule::qwen3},
+    checkpoint_family{.architecture = "Ministral3ForCausalLM",
+                      .family = "mistral3",
+                      .window = window_rule::with_size},
+    checkpoint_family{
+        .architecture = "Olmo2ForCausalLM", .family = "olmo2", .norms = norm_names::both},
+    checkpoint_family{.architecture = "Olmo3ForCausalLM",
+                      .family = "olmo2",
+                      .window = window_rule::with_size,
+                      .rope_base = 5e5,
+                      .norms = norm_names::both},
+    checkpoint_family{
+        .architecture = "GraniteForCausalLM", .family = "granite", .fields = granite_fields},
+    checkpoint_family{.architecture = "GraniteMoeForCausalLM",
+                      .family = "granitemoe",
+                      .experts = expert_rule::granite,
+                      .fields = granite_fields},
+    checkpoint_family{.architecture = "GraniteMoeSharedForCausalLM",
+                      .family = "granitemoe",
+                      .experts = expert_rule::granite,
+                      .fields = granite_fields},
+    checkpoint_family{.architecture = "Cohere2ForCausalLM",
+                      .family = "cohere2",
+                      .window = window_rule::with_size,
+                      .ties_embeddings = true,
+                      .rotates_pairs = true,
+                      .fields = cohere_fields},
+    checkpoint_family{.architecture = "Ernie4_5ForCausalLM",
+                      .family = "ernie4_5",
+                      .ties_embeddings = true,
+                      .rope_base = 5e5,
+                      .rotates_pairs = true},
+    checkpoint_family{
+        .architecture = "SeedOssForCausalLM", .family = "seed_oss", .norms = norm_names::as_post},
+    checkpoint_family{.architecture = "Exaone4ForCausalLM",
+                      .family = "exaone4",
+                      .window = window_rule::with_size,
+                      .takes_no_window = true,
+                      .norms = norm_names::both},
+    checkpoint_family{.architecture = "HunYuanDenseV1ForCausalLM", .family = "hunyuan-dense"},
+    checkpoint_family{.architecture = "Glm4ForCausalLM",
+                      .family = "glm4",
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.5,
+                      .rotates_pairs = true,
+                      .norms = norm_names::glm},
+    checkpoint_family{.architecture = "Glm4MoeForCausalLM",
+                      .family = "glm4moe",
+                      .experts = expert_rule::glm,
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.5,
+                      .norms = norm_names::as_post,
+                      .fields = glm_moe_fields},
     checkpoint_family{.architecture = "SmolLM3ForCausalLM",
                       .family = "smollm3",
                       .window = window_rule::with_flag,
@@ -40,21 +113,19 @@ constexpr std::array checkpoint_families = {
                       .family = "gemma2",
                       .window = window_rule::with_size,
                       .ties_embeddings = true,
-                      .adds_one_to_norms = true},
+                      .adds_one_to_norms = true,
+                      .norms = norm_names::both},
     checkpoint_family{.architecture = "Gemma3ForCausalLM",
                       .family = "gemma3",
                       .window = window_rule::with_size,
                       .ties_embeddings = true,
                       .adds_one_to_norms = true,
-                      .rope_base = 1e6},
+                      .rope_base = 1e6,
+                      .norms = norm_names::both},
 };
 
-// Fields that GGUF has unchanged. describe() refuses those that the family does not read, by their
-// key, unless they are off.
-struct plain_field {
-  std::string_view field;
-  std::string_view key;
-};
+// Fields of every class that GGUF has unchanged. describe() refuses those that the family does not
+// read, by their key, unless they are off.
 constexpr std::array plain_fields = {
     plain_field{"attn_logit_softcapping", "attn_logit_softcapping"},
     plain_field{"final_logit_softcapping", "final_logit_softcapping"},
@@ -76,23 +147,37 @@ struct off_field {
 };
 constexpr std::array off_fields = {
     off_field{"attention_bias", "false"},
+    off_field{"attention_out_bias", "false"},
     off_field{"decoder_sparse_step", "1"}, // otherwise only every n-th layer is a mixture
     off_field{"is_encoder_decoder", "false"},
     off_field{"mlp_bias", "false"},
     off_field{"mlp_only_layers", "[]"},
+    off_field{"use_bias", "false"},
     off_field{"use_bidirectional_attention", "false"},
 };
 
 } // namespace
 
+// Whether GGUF's key holds an integer.
+static bool is_count(std::string_view key) {
+  return key.ends_with("_count");
+}
+
 result<checkpoint_config> config_reader::read() {
   out_.architecture = kind_.architecture;
-  out_.names.has_post_norms = kind_.has_post_norms;
+  out_.names.norms = published_.norms;
+  out_.rotates_halves = !published_.rotates_pairs;
   out_.adds_one_to_norms = published_.adds_one_to_norms;
-  out_.has_attention_bias = kind_.has_attention_bias;
+  out_.has_attention_bias = kind_.has_attention_bias || kind_.takes_attention_bias;
   out_.has_tied_embeddings = flag_of(config_, "tie_word_embeddings", published_.ties_embeddings);
-  for (const auto& [field, key] : plain_fields) {
+  for (const auto& [field, key, otherwise] : plain_fields) {
     put(key, member_of(config_, field), std::string(field));
+  }
+  for (const auto& [field, key, otherwise] : published_.fields) {
+    const auto* value = member_of(config_, field);
+    const json standard = is_count(key) ? json(static_cast<std::uint64_t>(otherwise.value_or(0)))
+                                        : json(otherwise.value_or(0));
+    put(key, value != nullptr || !otherwise ? value : &standard, std::string(field));
   }
   using step = result<void> (config_reader::*)();
   for (const step each :
@@ -110,7 +195,7 @@ result<checkpoint_config> config_reader::read() {
 result<void> config_reader::check_off_fields() {
   for (const auto& [field, off] : off_fields) {
     const auto* value = member_of(config_, field);
-    const bool is_own = field == "attention_bias" && kind_.has_attention_bias;
+    const bool is_own = field == "attention_bias" && out_.has_attention_bias;
     if (value != nullptr && !is_own && shown(*value) != off) {
       return unsupported(field, fmt::format("it as {}", off));
     }

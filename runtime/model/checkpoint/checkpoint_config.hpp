@@ -15,9 +15,17 @@
 namespace baton::model {
 
 // Properties that resolve ambiguity: one published name with two meanings, or two of one tensor.
+enum class norm_names : std::uint8_t {
+  before,  // attention and ffn
+  both,    // before and after, or only after
+  glm,     // both, by GLM's names
+  as_post, // before, where GGUF names the ffn's as if it came after attention
+};
+enum class moe_names : std::uint8_t { mlp, mixtral, granite };
 struct name_rules {
-  bool has_post_norms = false;
-  bool has_block_sparse_moe = false; // Mixtral's layers instead of mlp
+  norm_names norms = norm_names::before;
+  moe_names experts = moe_names::mlp;
+  std::optional<std::uint64_t> layer_count = {}; // later layers are left out
 };
 
 struct checkpoint_config {
@@ -26,6 +34,7 @@ struct checkpoint_config {
   // Gemma's norms multiply by 1 + weight, whereas GGUF stores the sum.
   bool adds_one_to_norms = false;
   bool has_attention_bias = false; // of q, k and v
+  bool rotates_halves = true;      // of heads; otherwise pairs
   bool has_tied_embeddings = false;
   std::optional<gptq_config> gptq; // of the quantised matrices
   // Tensors that are fields of config.json: rope factors, one per pair.
@@ -43,6 +52,13 @@ std::string gguf_tensor_name(std::string_view published, const name_rules& rules
 // The inverse. If two published names exist, returns that of a family without fused projections.
 // For the tensors of all experts, returns the pattern.
 std::string published_tensor_name(std::string_view name, const name_rules& rules);
+
+// A published tensor whose rows are those of gate and then of up, of each expert if there are some;
+// with GGUF's names of both.
+struct joint_names {
+  std::string gate, up;
+};
+std::optional<joint_names> joint_names_of(std::string_view published, const name_rules& rules);
 
 // "model.layers.3.mlp.experts.*.up_proj.weight" and 7 for the name with 7 instead of the star.
 struct expert_name {

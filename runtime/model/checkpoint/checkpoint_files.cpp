@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 #include <utility>
 
@@ -18,8 +19,18 @@ constexpr std::array<std::string_view, 2> pickled_files = {"pytorch_model.bin",
 constexpr std::string_view head_name = "lm_head.weight";
 constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at a time
 
-// Buffers that older versions of transformers saved and newer versions ignore.
-bool is_leftover(std::string_view published) {
+// Buffers that older versions of transformers saved and newer versions ignore, and layers behind
+// the model's own, which guess further tokens.
+bool is_leftover(std::string_view published, const name_rules& rules) {
+  constexpr std::string_view prefix = "model.layers.";
+  std::uint64_t layer = 0;
+  if (rules.layer_count && published.starts_with(prefix)) {
+    const auto number = published.substr(prefix.size());
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), layer);
+    if (read.ec == std::errc() && layer >= *rules.layer_count) {
+      return true;
+    }
+  }
   return published.ends_with(".rotary_emb.inv_freq");
 }
 
@@ -99,7 +110,7 @@ result<void> checkpoint::open_indexed() {
     }
   }
   for (const auto& [tensor, file] : index->at("weight_map").items()) {
-    if (!contains_tensor(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
+    if (!contains_tensor(tensor, file.get<std::string>()) && !is_leftover(tensor, config_.names) &&
         !(config_.has_tied_embeddings && tensor == head_name)) {
       return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
                   file.get<std::string>());
@@ -111,7 +122,7 @@ result<void> checkpoint::open_indexed() {
 result<void> checkpoint::add_file(safetensors_file file) {
   files_.push_back(std::move(file));
   for (const auto& tensor : files_.back().tensors()) {
-    if (is_leftover(tensor.name)) {
+    if (is_leftover(tensor.name, config_.names)) {
       continue;
     }
     const stored_tensor stored{files_.size() - 1, tensor};
@@ -179,6 +190,9 @@ result<void> checkpoint::add_part(const stored_tensor& part) {
 }
 
 result<void> checkpoint::add_stored(const stored_tensor& stored) {
+  if (const auto names = joint_names_of(stored.view.name, config_.names)) {
+    return add_joint(stored, *names);
+  }
   return add_published(stored.view.name, stored.view,
                        {.file = stored.file, .published = stored.view.name});
 }
@@ -188,7 +202,8 @@ result<void> checkpoint::add_published(const std::string& published, tensor_view
   const auto expert = expert_name_of(published);
   const auto& name = expert ? expert->pattern : published;
   view.name = gguf_tensor_name(name, config_.names);
-  if (!is_of_experts(published)) {
+  const bool is_whole = !expert && view.name != name && name.find('*') == std::string::npos;
+  if (!is_of_experts(published) || is_whole) {
     return add(std::move(view), std::move(from));
   }
   if (expert && view.name != name) {
@@ -209,6 +224,10 @@ result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
 }
 
 result<void> checkpoint::add(tensor_view view, source from) {
+  if (view.name.ends_with(".ffn_gate_inp_shexp.weight") && view.shape.size() == 2 &&
+      view.shape[1] == 1) {
+    view.shape.pop_back(); // GGUF has a vector
+  }
   from.tensor = tensors_.size();
   const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));
   if (!is_new) {
@@ -233,6 +252,9 @@ bool checkpoint::contains_tensor(const std::string& published, const std::string
   } else if (const auto expert = expert_name_of(published)) {
     const auto* from = find_expert(*expert);
     holder = from != nullptr ? from->file : std::nullopt;
+  } else if (const auto joint = joint_names_of(published, config_.names)) {
+    const auto gate = sources_.find(joint->gate);
+    holder = gate != sources_.end() ? gate->second.file : std::nullopt;
   } else if (const auto whole = sources_.find(gguf_tensor_name(published, config_.names));
              whole != sources_.end()) {
     holder = whole->second.file;

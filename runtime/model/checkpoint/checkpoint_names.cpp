@@ -3,33 +3,29 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 
 namespace baton::model {
 namespace {
 
-// The families that a row applies to: all; those with norms only before attention and ffn, or on
-// both sides; those with experts in mlp, or in block_sparse_moe.
-enum class scope : std::uint8_t { any, norms_before, norms_both, mlp, block_sparse_moe };
+// The rules that a row applies to.
+struct scope {
+  std::optional<norm_names> norms = {};
+  std::optional<moe_names> experts = {};
+};
 struct name_row {
   std::string_view published;
   std::string_view gguf;
-  scope where = scope::any;
+  scope where = {};
 };
+constexpr scope norms_before{norm_names::before, {}}, norms_both{norm_names::both, {}},
+    norms_of_glm{norm_names::glm, {}}, norms_as_post{norm_names::as_post, {}},
+    moe_of_mlp{{}, moe_names::mlp}, moe_of_mixtral{{}, moe_names::mixtral},
+    moe_of_granite{{}, moe_names::granite};
 
 bool applies(const name_row& row, const name_rules& rules) {
-  switch (row.where) {
-  case scope::norms_before:
-    return !rules.has_post_norms;
-  case scope::norms_both:
-    return rules.has_post_norms;
-  case scope::mlp:
-    return !rules.has_block_sparse_moe;
-  case scope::block_sparse_moe:
-    return rules.has_block_sparse_moe;
-  case scope::any:
-    break;
-  }
-  return true;
+  return row.where.norms.value_or(rules.norms) == rules.norms &&
+         row.where.experts.value_or(rules.experts) == rules.experts;
 }
 
 constexpr std::array whole_names = {
@@ -39,35 +35,64 @@ constexpr std::array whole_names = {
 };
 // A star represents the number of an expert; the experts' rows are consecutive.
 constexpr std::array layer_names = {
-    name_row{"block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight",
-             scope::block_sparse_moe},
-    name_row{"block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight",
-             scope::block_sparse_moe},
-    name_row{"block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", scope::block_sparse_moe},
-    name_row{"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", scope::block_sparse_moe},
+    name_row{"block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight", moe_of_mixtral},
+    name_row{"block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight", moe_of_mixtral},
+    name_row{"block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", moe_of_mixtral},
+    name_row{"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", moe_of_mixtral},
+    name_row{"block_sparse_moe.output_linear.weight", "ffn_down_exps.weight", moe_of_granite},
+    name_row{"block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight", moe_of_granite},
     name_row{"input_layernorm.weight", "attn_norm.weight"},
     name_row{"mlp.down_proj.weight", "ffn_down.weight"},
-    name_row{"mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", scope::mlp},
-    name_row{"mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", scope::mlp},
-    name_row{"mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", scope::mlp},
-    name_row{"mlp.gate.weight", "ffn_gate_inp.weight", scope::mlp},
+    name_row{"mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", moe_of_mlp},
+    name_row{"mlp.experts.down_proj", "ffn_down_exps.weight", moe_of_mlp},
+    name_row{"mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", moe_of_mlp},
+    name_row{"mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", moe_of_mlp},
+    name_row{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    name_row{"mlp.gate.weight", "ffn_gate_inp.weight", moe_of_mlp},
     name_row{"mlp.gate_proj.weight", "ffn_gate.weight"},
+    name_row{"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
+    name_row{"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
+    name_row{"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
+    name_row{"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"},
+    name_row{"mlp.shared_experts.down_proj.weight", "ffn_down_shexp.weight"},
+    name_row{"mlp.shared_experts.gate_proj.weight", "ffn_gate_shexp.weight"},
+    name_row{"mlp.shared_experts.up_proj.weight", "ffn_up_shexp.weight"},
     name_row{"mlp.up_proj.weight", "ffn_up.weight"},
     name_row{"mlp.gate_up_proj.weight", "ffn_up.weight"},
-    name_row{"post_attention_layernorm.weight", "ffn_norm.weight", scope::norms_before},
-    name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", scope::norms_both},
-    name_row{"post_feedforward_layernorm.weight", "post_ffw_norm.weight", scope::norms_both},
-    name_row{"pre_feedforward_layernorm.weight", "ffn_norm.weight", scope::norms_both},
+    name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_before},
+    name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_of_glm},
+    name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", norms_as_post},
+    name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", norms_both},
+    name_row{"post_feedforward_layernorm.weight", "post_ffw_norm.weight", norms_both},
+    name_row{"post_mlp_layernorm.weight", "post_ffw_norm.weight", norms_of_glm},
+    name_row{"post_self_attn_layernorm.weight", "post_attention_norm.weight", norms_of_glm},
+    name_row{"pre_feedforward_layernorm.weight", "ffn_norm.weight", norms_both},
     name_row{"self_attn.k_norm.weight", "attn_k_norm.weight"},
     name_row{"self_attn.k_proj.bias", "attn_k.bias"},
     name_row{"self_attn.k_proj.weight", "attn_k.weight"},
+    name_row{"self_attn.key_layernorm.weight", "attn_k_norm.weight"},
     name_row{"self_attn.o_proj.weight", "attn_output.weight"},
     name_row{"self_attn.q_norm.weight", "attn_q_norm.weight"},
     name_row{"self_attn.q_proj.bias", "attn_q.bias"},
     name_row{"self_attn.q_proj.weight", "attn_q.weight"},
     name_row{"self_attn.qkv_proj.weight", "attn_qkv.weight"},
+    name_row{"self_attn.query_layernorm.weight", "attn_q_norm.weight"},
     name_row{"self_attn.v_proj.bias", "attn_v.bias"},
     name_row{"self_attn.v_proj.weight", "attn_v.weight"},
+    name_row{"shared_mlp.output_linear.weight", "ffn_down_shexp.weight"},
+};
+
+struct joint_row {
+  std::string_view published, gate, up;
+  moe_names experts;
+};
+constexpr std::array joint_rows = {
+    joint_row{"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight",
+              moe_names::granite},
+    joint_row{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
+              moe_names::mlp},
+    joint_row{"shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
+              moe_names::granite},
 };
 
 // One of a tensor's two names, with the prefix of the layer number.
@@ -110,6 +135,23 @@ std::string gguf_tensor_name(std::string_view published, const name_rules& rules
 
 std::string published_tensor_name(std::string_view name, const name_rules& rules) {
   return renamed(name, gguf_names, published_names, rules);
+}
+
+std::optional<joint_names> joint_names_of(std::string_view published, const name_rules& rules) {
+  const auto prefix = published_names.layer_prefix;
+  const auto dot =
+      published.starts_with(prefix) ? published.find('.', prefix.size()) : std::string_view::npos;
+  if (dot == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto layer = published.substr(prefix.size(), dot - prefix.size());
+  for (const auto& row : joint_rows) {
+    if (row.published == published.substr(dot + 1) && row.experts == rules.experts) {
+      return joint_names{fmt::format("{}{}.{}", gguf_names.layer_prefix, layer, row.gate),
+                         fmt::format("{}{}.{}", gguf_names.layer_prefix, layer, row.up)};
+    }
+  }
+  return std::nullopt;
 }
 
 bool is_of_experts(std::string_view published) noexcept {

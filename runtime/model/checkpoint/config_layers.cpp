@@ -11,10 +11,17 @@ result<void> config_reader::read_experts() {
   if (published_.experts == expert_rule::none) {
     return {};
   }
-  const bool is_mixtral = published_.experts == expert_rule::mixtral;
-  out_.names.has_block_sparse_moe = is_mixtral;
+  const bool has_own_width =
+      published_.experts == expert_rule::qwen3 || published_.experts == expert_rule::glm;
   std::string_view count = "num_experts", other = "num_local_experts";
-  if (is_mixtral) {
+  if (published_.experts == expert_rule::glm) {
+    count = "n_routed_experts";
+    const auto layers = number("num_hidden_layers");
+    out_.names.layer_count =
+        layers ? std::optional(static_cast<std::uint64_t>(*layers)) : std::nullopt;
+  } else if (published_.experts != expert_rule::qwen3) {
+    out_.names.experts =
+        published_.experts == expert_rule::mixtral ? moe_names::mixtral : moe_names::granite;
     std::swap(count, other);
   }
   if (member_of(config_, count) == nullptr && member_of(config_, other) != nullptr) {
@@ -22,19 +29,34 @@ result<void> config_reader::read_experts() {
   }
   std::vector<plain_field> sizes = {{count, "expert_count"},
                                     {"num_experts_per_tok", "expert_used_count"}};
-  if (!is_mixtral) {
+  if (has_own_width) {
     sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
     constexpr std::string_view norm = "norm_topk_prob";
-    const json off = false;
+    const json standard = published_.experts == expert_rule::glm;
     const auto* value = member_of(config_, norm);
-    put("expert_weights_norm", value != nullptr ? value : &off, std::string(norm));
+    put("expert_weights_norm", value != nullptr ? value : &standard, std::string(norm));
   }
-  for (const auto& [field, key] : sizes) {
+  for (const auto& [field, key, otherwise] : sizes) {
     const auto* value = member_of(config_, field);
     if (value == nullptr) {
       return fail(errc::bad_model_file, "config.json: '{}' is missing", field);
     }
     put(key, value, std::string(field));
+  }
+  return read_shared_experts();
+}
+
+result<void> config_reader::read_shared_experts() {
+  if (!kind_.takes_shared_experts) {
+    return {};
+  }
+  for (const auto* field : {"shared_expert_intermediate_size", "shared_intermediate_size"}) {
+    put("expert_shared_feed_forward_length", member_of(config_, field), field);
+  }
+  if (published_.experts == expert_rule::glm) {
+    const json one = 1;
+    const auto* count = member_of(config_, "n_shared_experts");
+    put("expert_shared_count", count != nullptr ? count : &one, "n_shared_experts");
   }
   return {};
 }
@@ -47,7 +69,8 @@ result<void> config_reader::read_window() {
   }
   const auto* size = member_of(config_, field);
   if (published_.window != window_rule::with_size || size == nullptr) {
-    if (published_.window == window_rule::with_size && kind_.full_attention_period != 0) {
+    if (published_.window == window_rule::with_size && kind_.full_attention_period != 0 &&
+        !published_.takes_no_window) {
       return unsupported(field, "a number of positions");
     }
     return {};

@@ -5,6 +5,7 @@
 #include "runtime/model/family.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -14,7 +15,14 @@ namespace baton::model {
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
 // The class whose fields and names a mixture's experts use.
-enum class expert_rule : std::uint8_t { none, mixtral, qwen3 };
+enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm };
+
+// A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
+struct plain_field {
+  std::string_view field;
+  std::string_view key;
+  std::optional<double> otherwise = {};
+};
 
 // Properties that config.json leaves to transformers' class of that name.
 struct checkpoint_family {
@@ -25,7 +33,12 @@ struct checkpoint_family {
   bool ties_embeddings = false; // the default
   bool adds_one_to_norms = false;
   bool takes_partial_rotation = false;
-  double rope_base = 1e4; // the default
+  double rotated_part = 1.0; // the default
+  double rope_base = 1e4;    // the default
+  bool rotates_pairs = false;
+  bool takes_no_window = false; // a model without one is of the family, too
+  norm_names norms = norm_names::before;
+  std::span<const plain_field> fields = {};
 };
 
 // Reads one config.json into one checkpoint_config.
@@ -73,6 +86,7 @@ private:
   result<void> check_off_fields();
   result<void> check_activation();
   result<void> read_experts();
+  result<void> read_shared_experts();
   result<void> read_window();
   result<void> read_layer_types();
   result<void> read_rotated_layers();
@@ -82,6 +96,7 @@ private:
   result<void> read_scaling(const json& rope, const std::string& type);
   result<void> take_llama3_factors(const json& rope, double base);
   result<void> take_yarn(const json& rope);
+  result<void> take_dynamic(const json& rope, double base);
   result<void> take_longrope(const json& rope);
   result<void> put_factors(const json& rope, std::string_view field, std::string tensor);
   // The context before scaling: config.json's own field wins, as in transformers.

@@ -44,12 +44,32 @@ result<void> config_reader::read_rope() {
   if (type == "llama3" && kind_.takes_rope_factors) {
     return take_llama3_factors(rope, number(base).value_or(published_.rope_base));
   }
+  if (const auto* growth = member_of(rope, "llama_4_scaling_beta")) {
+    put("attention.temperature_scale", growth, "llama_4_scaling_beta");
+  }
+  if (type == "dynamic") {
+    return take_dynamic(rope, number(base).value_or(published_.rope_base));
+  }
   return read_scaling(rope, type);
 }
 
+// Dynamic scaling changes the frequencies of contexts beyond the trained one, which no engine
+// serves. Hunyuan has another base instead.
+result<void> config_reader::take_dynamic(const json& rope, double base) {
+  const auto alpha = number(member_of(rope, "alpha"));
+  const auto size = head_size();
+  if (kind_.qk_norm != qk_norm_kind::rotated_heads || !alpha || *alpha == 0.0) {
+    return {};
+  }
+  if (!(*alpha > 0.0) || !(size > 2.0)) {
+    return fail(errc::bad_model_file, "config.json: 'alpha' is {} with heads of {}", *alpha, size);
+  }
+  put_number("rope.freq_base", base * std::pow(*alpha, size / (size - 2.0)), "alpha");
+  return {};
+}
+
 result<void> config_reader::read_scaling(const json& rope, const std::string& type) {
-  // dynamic changes the frequencies of contexts beyond the trained one, which no engine serves.
-  if (type == "default" || type == "dynamic") {
+  if (type == "default") {
     return {};
   }
   if (type == "yarn") {
@@ -111,6 +131,8 @@ result<void> config_reader::take_yarn(const json& rope) {
       put(key, member_of(rope, field), field);
     }
   }
+  put_number("rope.scaling.yarn_log_multiplier", 0.0,
+             "mscale_all_dim"); // it is in the factor below
   put("rope.scaling.yarn_truncate", member_of(rope, "truncate"), "truncate");
   auto magnitude = number(member_of(rope, "attention_factor"));
   const auto weight = number(member_of(rope, "mscale")).value_or(0.0);
@@ -199,7 +221,10 @@ result<void> config_reader::read_rotated_part(const json& rope) {
   if (!part) {
     part = number(field);
   }
-  if (!part || *part == 1.0) {
+  if (!part) {
+    part = published_.rotated_part;
+  }
+  if (*part == 1.0) {
     return {};
   }
   const double size = head_size();

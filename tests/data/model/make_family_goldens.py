@@ -112,10 +112,11 @@ family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
        {"attention.sliding_window": 40, "rope.dimension_count": HEAD // 2}, fused=True)
 # Contexts of 64 positions, stretched. The prompt is longer, so longrope takes its long factors.
 YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=8.0, beta_slow=0.5)
+YARN_KEYS = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64,
+             "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 0.5}
 family("qwen3_yarn", "qwen3", T.F16, 2, 2, 1, 500.0,
        (hf.Qwen3Config, dict(tie_word_embeddings=True, rope_parameters=rope(500.0) | YARN | {"rope_type": "yarn"})),
-       {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64,
-        "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 0.5}, ffn=32, qk_norm=True)
+       YARN_KEYS, ffn=32, qk_norm=True)
 LONG, SHORT = [1.0, 1.5, 2.25, 4.0, 6.5, 8.0], [1.0, 1.0, 1.05, 1.1, 1.2, 1.25]
 family("phi4mini", "phi3", T.F16, 2, 2, 1, 1e4,
        (hf.Phi3Config, dict(tie_word_embeddings=True, sliding_window=None, original_max_position_embeddings=64,
@@ -130,13 +131,71 @@ family("smollm3", "smollm3", T.F16, 5, 2, 1, 5e6,
        ffn=32, permuted=True)
 family("mixtral", "llama", T.F16, 2, 2, 1, 1e4,
        (hf.MixtralConfig, dict(num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=True, rope_parameters=rope(1e4))),
-       {"expert_count": 4, "expert_used_count": 2}, ffn=32, permuted=True, experts=True)
+       {"expert_count": 4, "expert_used_count": 2}, ffn=32, permuted=True, experts="mlp.")
 # The published ones normalise the weights, as Mixtral does; this one does not, so that both ways have an oracle.
 family("qwen3moe", "qwen3moe", T.F16, 2, 2, 1, 1e6,
        (hf.Qwen3MoeConfig, dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=False,
                                 tie_word_embeddings=False, rope_parameters=rope(1e6))),
        {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32, "expert_weights_norm": False},
-       ffn=96, qk_norm=True, experts=True)
+       ffn=96, qk_norm=True, experts="mlp.")
+# Norms are before attention and ffn ("before"), only after them ("after"), or both with GLM's names ("glm"). With "as_post" they are
+# before, and GGUF names the ffn's as if it came after attention. With "one" attention and ffn share one.
+family("ministral3", "mistral3", T.F16, 2, 4, 1, 500.0,
+       (hf.Ministral3Config, dict(tie_word_embeddings=False, sliding_window=None, rope_parameters=rope(500.0) | YARN | {
+           "rope_type": "yarn", "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})),
+       YARN_KEYS | {"rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.3}, ffn=32, permuted=True)
+family("olmo2", "olmo2", T.F16, 2, 2, 1, 5e5,
+       (hf.Olmo2Config, dict(tie_word_embeddings=False, rope_parameters=rope(5e5))), qk_norm=True, norms="after")
+family("olmo3", "olmo2", T.F16, 4, 2, 1, 500.0,
+       (hf.Olmo3Config, dict(tie_word_embeddings=False, sliding_window=40, rope_parameters={
+           "sliding_attention": rope(500.0), "full_attention": rope(500.0) | YARN | {"rope_type": "yarn"}})),
+       YARN_KEYS | {"attention.sliding_window": 40, "attention.sliding_window_pattern": [True, True, True, False]},
+       ffn=32, qk_norm=True, norms="after")
+GRANITE = dict(tie_word_embeddings=False, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4, logits_scaling=0.5,
+               rope_parameters=rope(1e4))
+GRANITE_KEYS = {"embedding_scale": 3.0, "attention.scale": 0.2, "residual_scale": 0.4, "logit_scale": 0.5}
+family("granite", "granite", T.F16, 2, 4, 2, 1e4, (hf.GraniteConfig, GRANITE), GRANITE_KEYS, permuted=True)
+family("granitemoe", "granitemoe", T.F16, 2, 2, 1, 1e4,
+       (hf.GraniteMoeSharedConfig, dict(GRANITE, num_local_experts=5, num_experts_per_tok=2, shared_intermediate_size=64)),
+       GRANITE_KEYS | {"expert_count": 5, "expert_used_count": 2, "expert_shared_feed_forward_length": 64},
+       ffn=32, permuted=True, experts="block_sparse_moe.", router="block_sparse_moe.router.weight", shared="granite")
+family("cohere2", "cohere2", T.F16, 5, 2, 1, 1e4,
+       (hf.Cohere2Config, dict(tie_word_embeddings=True, sliding_window=40, logit_scale=2.0, layer_norm_eps=1e-5,
+                               rope_parameters=rope(1e4))),
+       {"attention.sliding_window": 40, "logit_scale": 2.0, "attention.layer_norm_epsilon": 1e-5,
+        "attention.layer_norm_rms_epsilon": None}, norms="one")
+family("ernie4_5", "ernie4_5", T.F16, 2, 2, 1, 5e5, (hf.Ernie4_5Config, dict(tie_word_embeddings=True, rope_parameters=rope(5e5))), ffn=32)
+family("seed_oss", "seed_oss", T.F16, 2, 4, 1, 1e6,
+       (hf.SeedOssConfig, dict(tie_word_embeddings=False, attention_bias=True, rope_parameters=rope(1e6))), ffn=32, biases=True,
+       norms="as_post")
+family("exaone4", "exaone4", T.F16, 5, 2, 1, 1e6,
+       (hf.Exaone4Config, dict(tie_word_embeddings=False, sliding_window=40, sliding_window_pattern=4, rope_parameters=rope(1e6))),
+       {"attention.sliding_window": 40}, ffn=32, qk_norm=True, norms="after")
+family("hunyuan", "hunyuan-dense", T.F16, 2, 2, 1, 1e4 * 100.0 ** (HEAD / (HEAD - 2)),
+       (hf.HunYuanDenseV1Config, dict(tie_word_embeddings=True, rope_parameters=rope(1e4, alpha=100.0, factor=1.0) | {
+           "rope_type": "dynamic"})), ffn=32, qk_norm=("query_layernorm", "key_layernorm"))
+family("glm4", "glm4", T.F16, 2, 4, 2, 1e4,
+       (hf.Glm4Config, dict(tie_word_embeddings=False, attention_bias=True, rope_parameters=rope(1e4, partial_rotary_factor=0.5))),
+       {"rope.dimension_count": HEAD // 2}, ffn=32, biases=True, fused_ffn=True, norms="glm")
+family("qwen2moe", "qwen2moe", T.F16, 2, 2, 1, 1e6,
+       (hf.Qwen2MoeConfig, dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=64,
+                                tie_word_embeddings=False, rope_parameters=rope(1e6))),
+       {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32, "expert_shared_feed_forward_length": 64},
+       ffn=96, biases=True, experts="mlp.", shared="qwen")
+family("glm4moe", "glm4moe", T.F16, 2, 4, 2, 1e4,
+       (hf.Glm4MoeConfig, dict(n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=64, routed_scaling_factor=1.5,
+                               first_k_dense_replace=1, n_shared_experts=1, use_qk_norm=True, attention_bias=True, num_mtp_layers=0,
+                               tie_word_embeddings=False, rope_parameters=rope(1e4, partial_rotary_factor=0.5))),
+       {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 64, "expert_shared_count": 1,
+        "expert_gating_func": 2, "expert_weights_scale": 1.5, "expert_weights_norm": True, "leading_dense_block_count": 1,
+        "rope.dimension_count": HEAD // 2},
+       ffn=96, biases=True, qk_norm=True, norms="as_post", experts="mlp.", dense_layers=1, shared="glm", choice_bias=True)
+family("gpt_oss", "gpt-oss", T.F16, 2, 4, 2, 500.0,
+       (hf.GptOssConfig, dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=40, tie_word_embeddings=False,
+                              layer_types=["sliding_attention", "full_attention"],
+                              rope_parameters=rope(500.0) | YARN | {"rope_type": "yarn", "truncate": False})),
+       YARN_KEYS | {"attention.sliding_window": 40, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64},
+       biases=True, norms="as_post", experts="mlp.", router="mlp.router.weight", gpt_oss=True, only_gguf=True)
 GEMMA = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=HEAD, sliding_window=40)
 family("gemma2", "gemma2", T.F16, 3, 4, 2, 1e4,
        (hf.Gemma2Config, dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, rope_parameters=rope(1e4))),
@@ -148,44 +207,86 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
        ffn=32, qk_norm=True, gemma=True)
 
 
-# The file's tensors and the model's parameters: name in the file -> name in the model, or (name, i) for the i-th half of
-# every expert's rows.
+# Tensors that GGUF has as parts of a parameter, or in another order.
+def gate(p):
+    return p.chunk(2, dim=1)[0]
+
+
+def up(p):
+    return p.chunk(2, dim=1)[1]
+
+
+def norm_names(kind):
+    return {
+        "before": {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"},
+        "as_post": {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"},
+        "after": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+        "gemma": {"attn_norm": "input_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+                  "post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+        "glm": {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+                "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
+        "one": {"attn_norm": "input_layernorm"},
+    }[kind]
+
+
+def mixture_tensors(f):
+    at = f["experts"] + "experts."
+    layer = {"ffn_gate_inp.weight": f.get("router", "mlp.gate.weight")}
+    if f.get("gpt_oss"):  # inputs by outputs, gate and up alternate
+        layer |= {"ffn_down_exps.weight": (at + "down_proj", lambda p: p.transpose(1, 2)), "ffn_down_exps.bias": at + "down_proj_bias",
+                  "ffn_gate_exps.weight": (at + "gate_up_proj", lambda p: p[..., ::2].transpose(1, 2)),
+                  "ffn_up_exps.weight": (at + "gate_up_proj", lambda p: p[..., 1::2].transpose(1, 2)),
+                  "ffn_gate_exps.bias": (at + "gate_up_proj_bias", lambda p: p[..., ::2]),
+                  "ffn_up_exps.bias": (at + "gate_up_proj_bias", lambda p: p[..., 1::2]),
+                  "ffn_gate_inp.bias": "mlp.router.bias", "attn_sinks.weight": "self_attn.sinks",
+                  "attn_output.bias": "self_attn.o_proj.bias"}
+    else:
+        layer |= {"ffn_down_exps.weight": at + "down_proj", "ffn_gate_exps.weight": (at + "gate_up_proj", gate),
+                  "ffn_up_exps.weight": (at + "gate_up_proj", up)}
+    if f.get("choice_bias"):
+        layer |= {"exp_probs_b.bias": "mlp.gate.e_score_correction_bias"}
+    if shared := {"qwen": "mlp.shared_expert.", "glm": "mlp.shared_experts."}.get(f.get("shared")):
+        layer |= {f"ffn_{x}_shexp.weight": f"{shared}{x}_proj.weight" for x in ("gate", "up", "down")}
+    if f.get("shared") == "qwen":
+        layer |= {"ffn_gate_inp_shexp.weight": ("mlp.shared_expert_gate.weight", lambda p: p[0])}
+    if f.get("shared") == "granite":
+        both = "shared_mlp.input_linear.weight"
+        layer |= {"ffn_gate_shexp.weight": (both, lambda p: p.chunk(2)[0]), "ffn_up_shexp.weight": (both, lambda p: p.chunk(2)[1]),
+                  "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}
+    return layer
+
+
+# The file's tensors and the model's parameters: name in the file -> name in the model, or with the part of it.
 def tensor_map(f):
     cfg, attention, mlp = f["cfg"], "self_attn.", "mlp."
     names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
     if not cfg.tie_word_embeddings:
         names["output.weight"] = "lm_head.weight"
     for i in range(cfg.num_hidden_layers):
-        layer = {
-            "attn_norm.weight": "input_layernorm.weight",
-            "attn_output.weight": attention + "o_proj.weight",
-            "ffn_norm.weight": "pre_feedforward_layernorm.weight" if f.get("gemma") else "post_attention_layernorm.weight",
-            "ffn_down.weight": mlp + "down_proj.weight",
-        }
+        norms = norm_names("gemma" if f.get("gemma") else f.get("norms", "before"))
+        layer = {"attn_output.weight": attention + "o_proj.weight"} | {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
         if f.get("fused"):
-            layer |= {"attn_qkv.weight": attention + "qkv_proj.weight", "ffn_up.weight": mlp + "gate_up_proj.weight"}
+            layer |= {"attn_qkv.weight": attention + "qkv_proj.weight"}
         else:
             layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in "qkv"}
-        if f.get("experts"):
-            del layer["ffn_down.weight"]
-            layer |= {"ffn_gate_inp.weight": mlp + "gate.weight", "ffn_down_exps.weight": mlp + "experts.down_proj"}
-            layer |= {f"ffn_{x}_exps.weight": (mlp + "experts.gate_up_proj", half) for half, x in enumerate(("gate", "up"))}
-        elif not f.get("fused"):
-            layer |= {f"ffn_{x}.weight": f"{mlp}{x}_proj.weight" for x in ("gate", "up")}
+        if f.get("experts") and i >= f.get("dense_layers", 0):
+            layer |= mixture_tensors(f)
+        elif f.get("fused") or f.get("fused_ffn"):
+            layer |= {"ffn_up.weight": mlp + "gate_up_proj.weight", "ffn_down.weight": mlp + "down_proj.weight"}
+        else:
+            layer |= {f"ffn_{x}.weight": f"{mlp}{x}_proj.weight" for x in ("gate", "up", "down")}
         if f.get("biases"):
             layer |= {f"attn_{x}.bias": f"{attention}{x}_proj.bias" for x in "qkv"}
         if f.get("qk_norm"):
-            layer |= {f"attn_{x}_norm.weight": f"{attention}{x}_norm.weight" for x in "qk"}
-        if f.get("gemma"):
-            layer |= {"post_attention_norm.weight": "post_attention_layernorm.weight",
-                      "post_ffw_norm.weight": "post_feedforward_layernorm.weight"}
+            own = f["qk_norm"] if isinstance(f["qk_norm"], tuple) else ("q_norm", "k_norm")
+            layer |= {f"attn_{x}_norm.weight": f"{attention}{y}.weight" for x, y in zip("qk", own)}
         in_layer = lambda theirs: f"model.layers.{i}.{theirs}" if isinstance(theirs, str) else (in_layer(theirs[0]), theirs[1])
         names |= {f"blk.{i}.{ours}": in_layer(theirs) for ours, theirs in layer.items()}
     return names
 
 
 def parameter_of(state, theirs):
-    return state[theirs] if isinstance(theirs, str) else state[theirs[0]].chunk(2, dim=1)[theirs[1]]
+    return state[theirs] if isinstance(theirs, str) else theirs[1](state[theirs[0]])
 
 
 def drawn(rng, name, shape, scales_embedding):
@@ -194,6 +295,10 @@ def drawn(rng, name, shape, scales_embedding):
         return (0.15 if scales_embedding else 0.4) * rng.standard_normal(shape)
     if name.endswith("norm.weight"):
         return 1 + 0.2 * rng.standard_normal(shape)
+    if name.endswith("attn_sinks.weight"):
+        return 1.5 * rng.standard_normal(shape)
+    if name.endswith("exp_probs_b.bias"):
+        return 0.1 * rng.standard_normal(shape)
     if name.endswith(".bias"):
         return 0.5 * rng.standard_normal(shape)
     gain = 2.0 if name == "output.weight" else 1.5 if ".attn_q" in name or ".attn_k" in name else 1.0
@@ -218,7 +323,7 @@ def build(f, seed):
             parameter.copy_(torch.from_numpy(values - 1 if f.get("gemma") and "norm" in ours else values))
             tensors[ours] = (values, None)
             continue
-        if "ffn_gate_inp" in ours:  # converters keep routers in float32
+        if "ffn_gate_inp" in ours or ours.endswith(".bias"):  # converters keep them in float32
             parameter.copy_(torch.from_numpy(values))
             tensors[ours] = (values, None)
             continue
@@ -239,11 +344,12 @@ def watch_routers(model):
     gaps = []
 
     def watch(router, _, out):
-        best = torch.topk(out[0], router.top_k + 1, dim=-1).values
+        bias = getattr(router, "e_score_correction_bias", None)
+        best = torch.topk(out[0] if bias is None else out[0].sigmoid() + bias, router.top_k + 1, dim=-1).values
         gaps.append(float((best[:, -2] - best[:, -1]).min()))
 
     for module in model.modules():
-        if type(module).__name__.endswith("TopKRouter"):
+        if type(module).__name__.endswith(("TopKRouter", "TopkRouter")):
             module.register_forward_hook(watch)
     return gaps
 
@@ -264,6 +370,11 @@ def write(name, f, tensors, golden):
     out = GGUFWriter(path, f["arch"])
     out.add_name(name)
     for key, value in f["keys"].items():
+        if value is None:
+            continue
+        if isinstance(value, list):
+            out.add_array(f"{f['arch']}.{key}", value)
+            continue
         put = {int: out.add_uint32, float: out.add_float32, str: out.add_string, bool: out.add_bool}[type(value)]
         put(f"{f['arch']}.{key}", value)
     for tensor, (array, kind) in tensors.items():
@@ -280,7 +391,8 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith("mlp.gate.weight") else value
+    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight")
+    state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith(whole) else value
              for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
     (path / "generation_config.json").unlink(missing_ok=True)  # says nothing about logits
@@ -304,7 +416,8 @@ def main(names):
             sys.exit(f"{name}: no seed gives a clear answer")
         print(name, "seed", seed, "margin", round(margin, 3), "of routers", round(router_margin, 4))
         write(name, f, tensors, golden)
-        write_directory(name, f, model)
+        if not f.get("only_gguf"):
+            write_directory(name, f, model)
 
 
 if __name__ == "__main__":

@@ -348,8 +348,8 @@ TEST_CASE("settings and models that the engine cannot run are rejected by name")
   };
   CHECK(model_with([](auto& d) {
           d.expert_count = 2;
-          d.has_post_norms = true;
-        }).find("norms of expert outputs") != std::string::npos);
+          d.has_parallel_ffn = true;
+        }).find("experts beside attention") != std::string::npos);
   CHECK(model_with([](auto& d) {
           d.ropes.front().dimension_count = 6;
           d.head_size = 4;

@@ -41,9 +41,6 @@ struct family_file : family_golden {
   }
 };
 
-// A GGUF file, and a directory as transformers saves it.
-const std::vector<std::string> forms = {".gguf", ""};
-
 cpu::config family_settings(std::uint32_t bits = 16) {
   cpu::config c;
   c.kv_blocks = 16;
@@ -70,7 +67,7 @@ void check_against_transformers(const std::string& name, const std::string& form
 
 TEST_CASE("a family's logits match transformers") {
   for (const auto& name : family_names)
-    for (const auto& form : forms) {
+    for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
       check_against_transformers(name, form);
@@ -79,7 +76,8 @@ TEST_CASE("a family's logits match transformers") {
 
 // The weights of the other families differ in bits: permuted rows, or norms plus 1.
 TEST_CASE("a directory gives the bits of the GGUF file") {
-  for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe"}) {
+  for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe", "olmo2", "cohere2", "ernie4_5",
+                           "seed_oss", "exaone4", "glm4", "qwen2moe", "glm4moe"}) {
     const family_file file(name), directory(name, {}, "");
     CAPTURE(name);
     check_same(run_in_steps(*file.load(family_settings()), file.prompt, {33}),
@@ -134,7 +132,7 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
 
 TEST_CASE("a family decodes greedily as transformers does") {
   for (const auto& name : family_names)
-    for (const auto& form : forms) {
+    for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
       const family_file golden(name, {}, form);
@@ -275,9 +273,11 @@ TEST_CASE("every feature of a family changes its logits") {
           rope.kind == model::rope_kind::normal ? model::rope_kind::neox : model::rope_kind::normal;
   };
   const auto unscaled = [](description& d) { d.ropes[0].scaling = model::rope_scaling_kind::none; };
+  const auto without_qk_norm = [](description& d) { d.qk_norm = model::qk_norm_kind::none; };
+  const auto normed_heads = [](description& d) { d.qk_norm = model::qk_norm_kind::heads; };
   std::vector<change> changes = {
       {"qwen2", "biases", [](auto& d) { d.has_attention_bias = false; }},
-      {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"qwen3", "norms of heads", without_qk_norm},
       {"llama3", "factors", [](auto& d) { d.ropes[0].has_factors = false; }},
       {"mistral", "scaling", unscaled},
       {"phi3", "part of a head", [](auto& d) { d.ropes[0].dimension_count = d.head_size; }},
@@ -289,13 +289,49 @@ TEST_CASE("every feature of a family changes its logits") {
       {"qwen3_yarn", "the ramp's end", [](auto& d) { d.ropes[0].slow_turns = 3; }},
       {"phi4mini", "magnitude", [](auto& d) { d.ropes[0].magnitude = 1; }},
       {"phi4mini", "long factors", [](auto& d) { d.ropes[0].original_context_size = 512; }},
+      {"ministral3", "growth", [](auto& d) { d.query_growth.weight = 0; }},
+      {"ministral3", "its length", [](auto& d) { d.query_growth.length = 80; }},
+      {"olmo2", "norms of rows", without_qk_norm},
+      {"olmo2", "norms behind attention", [](auto& d) { d.has_post_norms = false; }},
+      {"olmo3", "yarn in windows", [](auto& d) { d.layers[0].rope = 0; }},
+      {"olmo3", "no yarn elsewhere", [](auto& d) { d.layers[3].rope = 1; }},
+      {"granite", "embeddings", [](auto& d) { d.embedding_scale = 1; }},
+      {"granite", "residuals", [](auto& d) { d.residual_scale = 1; }},
+      {"granite", "attention", [](auto& d) { d.attention_scale = 0.25F; }},
+      {"granite", "logits", [](auto& d) { d.logit_scale = 1; }},
+      {"granitemoe", "shared experts", [](auto& d) { d.shared_ffn_size = 0; }},
+      {"granitemoe", "residuals", [](auto& d) { d.residual_scale = 1; }},
+      {"cohere2", "means", [](auto& d) { d.norm = model::norm_kind::rms; }},
+      {"cohere2", "logits", [](auto& d) { d.logit_scale = 1; }},
+      {"cohere2", "NoPE", [](auto& d) { d.layers[3].rope = 0; }},
+      {"exaone4", "NoPE", [](auto& d) { d.layers[3].rope = 0; }},
+      {"exaone4", "norms of heads", without_qk_norm},
+      {"seed_oss", "biases", [](auto& d) { d.has_attention_bias = false; }},
+      {"hunyuan", "norms before the rotation", normed_heads},
+      {"hunyuan", "norms", without_qk_norm},
+      {"glm4", "post norms", [](auto& d) { d.has_post_norms = false; }},
+      {"glm4", "part of a head", [](auto& d) { d.ropes[0].dimension_count = 16; }},
+      {"qwen2moe", "shared experts", [](auto& d) { d.shared_ffn_size = 0; }},
+      {"qwen2moe", "their gate", [](auto& d) { d.has_shared_gate = false; }},
+      {"glm4moe", "shared experts", [](auto& d) { d.shared_ffn_size = 0; }},
+      {"glm4moe", "the choice's bias", [](auto& d) { d.has_choice_bias = false; }},
+      {"glm4moe", "the scale", [](auto& d) { d.expert_scale = 1; }},
+      {"glm4moe", "the sum of weights", [](auto& d) { d.has_normalised_experts = false; }},
+      {"glm4moe", "norms of heads", without_qk_norm},
+      {"gpt_oss", "sinks", [](auto& d) { d.has_sinks = false; }},
+      {"gpt_oss", "biases of experts", [](auto& d) { d.has_expert_bias = false; }},
+      {"gpt_oss", "the router's bias", [](auto& d) { d.has_router_bias = false; }},
+      {"gpt_oss", "biases of the output", [](auto& d) { d.has_attention_out_bias = false; }},
+      {"gpt_oss", "activation", [](auto& d) { d.activation = model::activation_kind::silu; }},
+      {"gpt_oss", "whole borders", [](auto& d) { d.ropes[0].has_whole_borders = true; }},
       {"gemma2", "attention's cap", [](auto& d) { d.attention_soft_cap.reset(); }},
       {"gemma2", "the final cap", [](auto& d) { d.final_soft_cap.reset(); }},
-      {"gemma3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"gemma3", "norms of heads", without_qk_norm},
       {"gemma3", "the other rope", [](auto& d) { d.layers[2].rope = 0; }},
       {"gemma3", "scaling", unscaled},
   };
-  for (const auto* name : {"mistral", "phi3", "gemma2", "gemma3"}) {
+  for (const auto* name :
+       {"mistral", "phi3", "gemma2", "gemma3", "olmo3", "cohere2", "exaone4", "gpt_oss"}) {
     changes.push_back({name, "a window", [](auto& d) { d.layers[0].window = 0; }});
     changes.push_back({name, "a window less one", [](auto& d) { d.layers[0].window = 39; }});
     changes.push_back({name, "a window and one", [](auto& d) { d.layers[0].window = 41; }});

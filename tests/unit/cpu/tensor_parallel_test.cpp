@@ -2,6 +2,7 @@
 // engine interface at its width. Method: tiny models of every type, the families' files and the
 // default model. Logits are close to those of one rank, and have the same bits for all ways to run
 // a sequence at one width.
+#include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tensor_group.hpp"
@@ -188,7 +189,8 @@ TEST_CASE("a rank has the biases of its own heads, and the norms of all") {
   auto writer = tiny_llama_writer(options);
   REQUIRE(writer);
   auto d = plain.description;
-  d.has_attention_bias = d.has_qk_norm = true;
+  d.has_attention_bias = true;
+  d.qk_norm = model::qk_norm_kind::heads;
   std::uint32_t seed = 0;
   const auto add = [&](std::uint32_t layer, std::string_view role, std::uint64_t size) {
     writer->add_tensor(model::layer_tensor_name(layer, role), tensor_type::f32, {size},
@@ -213,6 +215,31 @@ TEST_CASE("a rank has the biases of its own heads, and the norms of all") {
   CHECK(worst_difference(expected, run_in_steps(*unbiased, tokens, {23})) > 0.1);
   tensor_group group(*file, d, settings_of(16), 2);
   CHECK(worst_difference(expected, run_in_steps(group, tokens, {23})) < bound_16_bits);
+}
+
+// Scales of residuals; dense layers, shared experts and a router's bias; sinks and biases of
+// experts and of attention's output.
+TEST_CASE("two ranks compute a family with features of its own") {
+  for (const auto* name : {"granite", "glm4moe", "gpt_oss"}) {
+    CAPTURE(name);
+    const family_golden golden(name);
+    const auto alone = cpu::engine_cpu::load(*golden.file, golden.description,
+                                             model::whole(golden.description), settings_of(16));
+    REQUIRE_MESSAGE(alone, alone.error().message);
+    const auto expected = run_in_steps(**alone, golden.prompt, {23});
+    tensor_group group(*golden.file, golden.description, settings_of(16), 2);
+    const auto found = run_in_steps(group, golden.prompt, {23});
+    CHECK(worst_difference(expected, found) < bound_16_bits);
+    check_same(run_in_steps(group, golden.prompt, {1}), found);
+  }
+}
+
+TEST_CASE("norms of whole rows of queries are not cut") {
+  const family_golden golden("olmo2");
+  const auto slices = model::split(golden.description, 2);
+  REQUIRE_FALSE(slices);
+  CHECK(slices.error().code == errc::does_not_fit);
+  CHECK(slices.error().message.find("norms of whole rows") != std::string::npos);
 }
 
 TEST_CASE("stages of several ranks give the bits of one stage of equal width") {

@@ -189,3 +189,41 @@ TEST_CASE("quantised experts are joined like others") {
   CHECK(mentions(changed("gptq_qwen3moe").byte_of(expert + "bias").refusal(),
                  "'" + expert + "bias'"));
 }
+
+// transformers with save_original_format=False.
+TEST_CASE("experts in one tensor for all are read by their halves") {
+  const auto apart = checkpoint::open(family("granitemoe"));
+  REQUIRE_MESSAGE(apart, apart.error().message);
+  const auto up = apart->find("blk.0.ffn_up_exps.weight");
+  REQUIRE(up);
+  CHECK(up->shape == std::vector<std::uint64_t>{32, 32, 5});
+  const auto rows = expert_rows(*apart, "blk.0.ffn_up_exps.weight", 0, 160);
+  CHECK(expert_rows(*apart, "blk.0.ffn_up_exps.weight", 31, 34) ==
+        std::vector<std::byte>(rows.begin() + 31 * 64, rows.begin() + 65 * 64));
+  const auto gguf = model::open_model(family("granitemoe").string() + ".gguf");
+  REQUIRE(gguf);
+  std::vector<std::byte> expected(rows.size());
+  REQUIRE((*gguf)->copy_rows("blk.0.ffn_up_exps.weight", 0, 160, expected));
+  CHECK(rows == expected);
+  const auto input = std::string("model.layers.0.block_sparse_moe.input_linear.weight");
+  changed odd("granitemoe");
+  odd.header([&](json& h) { h[input]["shape"] = {64, 5, 32}; });
+  CHECK(mentions(odd.refusal(), "'" + input + "' is F16 [64, 5, 32], not of gates and ups"));
+}
+
+TEST_CASE("layers behind the model's own, which guess further tokens, are left out") {
+  const auto without = [](const std::string& name) {
+    changed copy("glm4moe");
+    copy.header([&](json& h) { rename(h, "lm_head.weight", name.c_str()); });
+    return copy.refusal();
+  };
+  const std::string left_out = "model.layers.2.eh_proj.weight",
+                    kept = "model.layers.1.eh_proj.weight";
+  CHECK(mentions(without(left_out), "'lm_head.weight' is missing"));
+  changed tied("glm4moe"); // without that complaint
+  tied.header([&](json& h) { rename(h, "lm_head.weight", left_out.c_str()); });
+  tied.config([](json& c) { c["tie_word_embeddings"] = true; });
+  CHECK(tied.refusal() == "");
+  tied.header([&](json& h) { rename(h, left_out.c_str(), kept.c_str()); });
+  CHECK(mentions(tied.refusal(), "'" + kept + "'"));
+}

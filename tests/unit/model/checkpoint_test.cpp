@@ -20,13 +20,15 @@ using model::json;
 
 namespace {
 
-const std::vector<std::string> family_names = {"qwen2",   "qwen3",    "llama3",     "mistral",
-                                               "phi3",    "smollm3",  "gemma2",     "gemma3",
-                                               "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
+const std::vector<std::string> family_names = {
+    "qwen2",   "qwen3",   "llama3",     "mistral",    "phi3",     "smollm3",    "gemma2",
+    "gemma3",  "mixtral", "qwen3moe",   "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
+    "olmo3",   "granite", "granitemoe", "cohere2",    "ernie4_5", "seed_oss",   "exaone4",
+    "hunyuan", "glm4",    "qwen2moe",   "glm4moe"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);
-  CHECK(a.base == b.base);
+  CHECK(a.base == doctest::Approx(b.base).epsilon(1e-6));
   CHECK(a.scaling == b.scaling);
   CHECK(a.scaling_factor == b.scaling_factor);
   CHECK(a.has_factors == b.has_factors);
@@ -50,9 +52,21 @@ void check_same(const description& a, const description& b) {
   CHECK(a.context_length == b.context_length);
   CHECK(a.rms_epsilon == b.rms_epsilon);
   CHECK(a.activation == b.activation);
-  CHECK(a.has_qk_norm == b.has_qk_norm);
+  CHECK(a.norm == b.norm);
+  CHECK(a.qk_norm == b.qk_norm);
+  CHECK(a.has_pre_norms == b.has_pre_norms);
+  CHECK(a.has_parallel_ffn == b.has_parallel_ffn);
+  CHECK(a.residual_scale == b.residual_scale);
+  CHECK(a.logit_scale == b.logit_scale);
+  CHECK(a.query_growth == b.query_growth);
+  CHECK(a.router == b.router);
+  CHECK(a.has_choice_bias == b.has_choice_bias);
+  CHECK(a.expert_scale == b.expert_scale);
+  CHECK(a.shared_ffn_size == b.shared_ffn_size);
+  CHECK(a.has_shared_gate == b.has_shared_gate);
   CHECK(a.has_attention_bias == b.has_attention_bias);
-  CHECK(a.has_fused_projections == b.has_fused_projections);
+  CHECK(a.has_fused_qkv == b.has_fused_qkv);
+  CHECK(a.has_fused_ffn == b.has_fused_ffn);
   CHECK(a.has_post_norms == b.has_post_norms);
   CHECK(a.has_tied_embeddings == b.has_tied_embeddings);
   CHECK(a.embedding_scale == b.embedding_scale);
@@ -99,7 +113,8 @@ TEST_CASE("a directory gives the model of its GGUF file") {
     CAPTURE(name);
     const auto ours = described(family(name));
     check_same(ours, described(family(name).string() + ".gguf"));
-    CHECK(ours.ropes.front().kind == model::rope_kind::neox);
+    const bool has_pairs = name == "cohere2" || name == "ernie4_5" || name == "glm4";
+    CHECK((ours.ropes.front().kind == model::rope_kind::normal) == has_pairs);
     CHECK(ours.name == name);
     CHECK(ours.file_type == "F16");
   }

@@ -21,9 +21,11 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2",   "qwen3",    "llama3",     "mistral",
-                                        "phi3",    "smollm3",  "gemma2",     "gemma3",
-                                        "mixtral", "qwen3moe", "qwen3_yarn", "phi4mini"};
+const std::vector<std::string> files = {
+    "qwen2",   "qwen3",   "llama3",     "mistral",    "phi3",     "smollm3",    "gemma2",
+    "gemma3",  "mixtral", "qwen3moe",   "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
+    "olmo3",   "granite", "granitemoe", "cohere2",    "ernie4_5", "seed_oss",   "exaone4",
+    "hunyuan", "glm4",    "qwen2moe",   "glm4moe",    "gpt_oss"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -104,12 +106,12 @@ TEST_CASE("qwen2 has biases and rotates halves") {
   CHECK(d.has_attention_bias);
   CHECK(d.ropes.front().kind == rope_kind::neox);
   CHECK(d.has_tied_embeddings);
-  CHECK_FALSE(d.has_qk_norm);
+  CHECK(d.qk_norm == model::qk_norm_kind::none);
 }
 
 TEST_CASE("qwen3 has norms of heads, whose size is explicit") {
   const auto d = described_family("qwen3");
-  CHECK(d.has_qk_norm);
+  CHECK(d.qk_norm == model::qk_norm_kind::heads);
   CHECK(d.ropes.front().kind == rope_kind::neox);
   CHECK(d.q_size() == 4 * d.hidden_size);
   CHECK_FALSE(d.has_attention_bias);
@@ -139,7 +141,8 @@ TEST_CASE("a window of llama applies to every layer") {
 
 TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
   const auto d = described_family("phi3");
-  CHECK(d.has_fused_projections);
+  CHECK(d.has_fused_qkv);
+  CHECK(d.has_fused_ffn);
   CHECK(d.ropes.front().kind == rope_kind::neox);
   CHECK(d.ropes.front().dimension_count == d.head_size / 2);
   CHECK(d.layers.front().window == 40);
@@ -168,7 +171,7 @@ TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
 TEST_CASE("gemma3 has norms of heads, and a window with its own rope in five layers of six") {
   const auto d = described_family("gemma3");
   CHECK(windows(d) == "xxxxx.");
-  CHECK(d.has_qk_norm);
+  CHECK(d.qk_norm == model::qk_norm_kind::heads);
   CHECK(d.has_post_norms);
   CHECK(d.activation == activation_kind::gelu);
   CHECK_FALSE(d.attention_soft_cap);
@@ -200,7 +203,7 @@ TEST_CASE("qwen3moe has experts of their own width") {
   CHECK(d.expert_count == 5);
   CHECK(d.expert_used_count == 2);
   CHECK(d.expert_ffn_size == 32);
-  CHECK(d.has_qk_norm);
+  CHECK(d.qk_norm == model::qk_norm_kind::heads);
   CHECK_FALSE(d.has_normalised_experts); // set by the key; without it, as published
   const auto kind = model::family_of("qwen3moe");
   REQUIRE(kind);
@@ -245,7 +248,8 @@ TEST_CASE("gemma's largest size scales queries by the width of the hidden state"
     d.head_count = d.kv_head_count = d.head_size = 4;
     d.vocab_size = 2;
     d.has_post_norms = d.has_tied_embeddings = true;
-    d.has_qk_norm = architecture == "gemma3";
+    if (architecture == "gemma3")
+      d.qk_norm = model::qk_norm_kind::heads;
     const auto add = [&](const model::tensor_requirement& t) {
       const auto count = t.shape.size() == 1 ? t.shape[0] : t.shape[0] * t.shape[1];
       w.add_tensor(t.name, model::tensor_type::f32, t.shape, std::vector<float>(count, 1.0F));
@@ -268,4 +272,95 @@ TEST_CASE("gemma's largest size scales queries by the width of the hidden state"
   CHECK(scale_of("gemma2", 42) == 0.5F);  // heads of 4
   CHECK(scale_of("gemma3", 62) == 0.25F);
   CHECK(scale_of("gemma3", 48) == 0.5F);
+}
+
+TEST_CASE("mixtures have shared experts, dense layers first, and routers of their own") {
+  const auto qwen = described_family("qwen2moe");
+  CHECK(qwen.shared_ffn_size == 64);
+  CHECK(qwen.has_shared_gate);
+  CHECK_FALSE(qwen.has_normalised_experts);
+  CHECK_FALSE(qwen.is_mixed());
+  const auto glm = described_family("glm4moe");
+  CHECK(pattern(glm, [&](std::uint32_t i) { return glm.layers[i].is_mixture; }) == ".x");
+  CHECK(glm.is_mixed());
+  CHECK(glm.router == model::router_kind::sigmoid);
+  CHECK(glm.has_choice_bias);
+  CHECK(glm.expert_scale == 1.5F);
+  CHECK(glm.shared_ffn_size == 64);
+  CHECK_FALSE(glm.has_shared_gate);
+  const auto gpt = described_family("gpt_oss");
+  CHECK(gpt.has_sinks);
+  CHECK(gpt.has_expert_bias);
+  CHECK(gpt.has_router_bias);
+  CHECK(gpt.router == model::router_kind::softmax);
+  CHECK(windows(gpt) == "x.");
+  CHECK_FALSE(gpt.ropes.front().has_whole_borders);
+}
+
+TEST_CASE("families without norms before attention, or with another order of them") {
+  const auto olmo = described_family("olmo2");
+  CHECK_FALSE(olmo.has_pre_norms);
+  CHECK(olmo.has_post_norms);
+  CHECK(olmo.qk_norm == model::qk_norm_kind::rows);
+  const auto olmo3 = described_family("olmo3");
+  CHECK(olmo3.architecture == "olmo2");
+  CHECK(windows(olmo3) == "xxx.");
+  REQUIRE(olmo3.ropes.size() == 2);
+  CHECK(olmo3.ropes[0].scaling == rope_scaling_kind::yarn);
+  CHECK(olmo3.ropes[1].scaling == rope_scaling_kind::none);
+  CHECK(olmo3.ropes[1].base == olmo3.ropes[0].base);
+  CHECK(described_family("hunyuan").qk_norm == model::qk_norm_kind::rotated_heads);
+  CHECK(described_family("seed_oss").ffn_norm_tensor == "post_attention_norm.weight");
+  const auto cohere = described_family("cohere2");
+  CHECK(cohere.norm == model::norm_kind::layer);
+  CHECK(cohere.has_parallel_ffn);
+  CHECK(windows(cohere) == "xxx.x");
+  CHECK(rotations(cohere) == "xxx.x");
+  CHECK(rotations(described_family("exaone4")) == "xxx.x");
+}
+
+TEST_CASE("granite's scales multiply, and its logits are divided") {
+  const auto d = described_family("granite");
+  CHECK(d.embedding_scale == 3.0F);
+  CHECK(d.attention_scale == 0.2F);
+  CHECK(d.residual_scale == 0.4F);
+  CHECK(d.logit_scale == 2.0F);
+  CHECK(described_family("cohere2").logit_scale == 2.0F); // multiplied
+}
+
+// GLM-4.5's last layer guesses further tokens; GGUF counts it.
+TEST_CASE("layers that guess further tokens are left out") {
+  const testing::scratch_directory scratch;
+  const auto file = open("glm4moe");
+  const auto with_extra = [&](std::uint32_t blocks, const std::string& tensor) {
+    testing::gguf_writer out;
+    for (const auto& key : file.keys()) {
+      if (const auto text = file.get_string(key))
+        out.set_string(key, *text);
+      else if (const auto number = file.get_u32(key))
+        out.set_u32(key, *number);
+      else if (const auto flag = file.get_bool(key))
+        out.set_bool(key, *flag);
+      else
+        out.set_f32(key, file.get_f32(key).value());
+    }
+    out.set_u32("glm4moe.block_count", blocks).set_u32("glm4moe.nextn_predict_layers", 1);
+    for (const auto& each : file.tensors())
+      out.add_tensor(each.name, model::tensor_type::f32, each.shape,
+                     std::vector<float>(each.elements(), 1.0F));
+    out.add_tensor(tensor, model::tensor_type::f32, {32}, std::vector<float>(32, 1.0F));
+    REQUIRE(out.write(scratch / "model.gguf"));
+    const auto copy = gguf_file::open(scratch / "model.gguf");
+    REQUIRE(copy);
+    return describe(*copy);
+  };
+  const auto d = with_extra(3, "blk.2.nextn.enorm.weight");
+  REQUIRE_MESSAGE(d, d.error().message);
+  CHECK(d->layer_count == 2);
+  const auto other = with_extra(3, "blk.3.nextn.enorm.weight");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().message.find("'blk.3.nextn.enorm.weight'") != std::string::npos);
+  const auto none = with_extra(1, "blk.0.nextn.enorm.weight");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.find("nextn_predict_layers") != std::string::npos);
 }
