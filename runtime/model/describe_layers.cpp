@@ -172,6 +172,12 @@ result<void> read_layers(const model_file& file, const family& kind, description
   if (!windowed || !rotated) {
     return windowed ? rotated.error() : windowed.error();
   }
+  const auto is_rotated =
+      file.get_bool(d.architecture + ".rope.scaling.finetuned", /*otherwise=*/true);
+  if (kind.takes_unrotated && !is_rotated) {
+    return is_rotated.error();
+  }
+  const bool rotates = !kind.takes_unrotated || *is_rotated;
   const auto dense = file.get_u32(d.architecture + ".leading_dense_block_count", 0);
   if (!dense) {
     return dense.error();
@@ -180,7 +186,7 @@ result<void> read_layers(const model_file& file, const family& kind, description
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     auto& layer = d.layers.emplace_back();
     layer.window = (*windowed)[i] ? *window : 0;
-    if ((*rotated)[i] && !(kind.rotates_windowed && *window > 0 && layer.window == 0)) {
+    if (rotates && (*rotated)[i] && !(kind.rotates_windowed && *window > 0 && layer.window == 0)) {
       layer.rope = layer.window > 0 ? windowed_rope : 0;
     }
     layer.is_mixture = d.expert_count > 0 && i >= *dense;

@@ -49,6 +49,30 @@ void take_family(const family& kind, description& d) {
   d.ffn_norm_tensor = kind.ffn_norm_tensor;
 }
 
+// A number, or one for each layer, where this build runs the same in all layers.
+result<void> read_kv_heads(const model_file& file, description& d) {
+  const auto name = d.architecture + ".attention.head_count_kv";
+  if (!file.array_size(name)) {
+    size_reader sizes(file, d.architecture);
+    sizes.read(d.kv_head_count, "attention.head_count_kv", width_max, d.head_count);
+    return sizes.first_error() ? result<void>(*sizes.first_error()) : result<void>();
+  }
+  const auto list = file.get_u32s(name);
+  if (!list) {
+    return list.error();
+  }
+  const bool is_uniform =
+      !list->empty() && list->front() != 0 && list->front() <= width_max &&
+      std::ranges::all_of(*list, [&](std::uint32_t count) { return count == list->front(); });
+  if (!is_uniform) {
+    return fail(errc::unsupported_model,
+                "metadata key '{}' is [{}]: this build runs one number for all layers",
+                file.original_name(name), fmt::join(*list, ", "));
+  }
+  d.kv_head_count = list->front();
+  return {};
+}
+
 // Layers that guess further tokens (nextn) come last, and are counted by GGUF.
 result<void> leave_out_later_layers(const model_file& file, description& d) {
   constexpr std::uint32_t extra_max = 8;
@@ -81,7 +105,9 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   if (auto r = leave_out_later_layers(file, d); !r) {
     return r;
   }
-  sizes.read(d.kv_head_count, "attention.head_count_kv", width_max, d.head_count);
+  if (auto r = read_kv_heads(file, d); !r) {
+    return r;
+  }
   if (d.hidden_size % d.head_count != 0 && !file.has(d.architecture + ".attention.key_length")) {
     return fail(errc::bad_model_file, "a hidden size of {} does not divide into {} heads",
                 d.hidden_size, d.head_count);

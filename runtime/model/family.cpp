@@ -66,14 +66,18 @@ constexpr std::array families = {
            .takes_windowed_rope_base = true,
            .shares_rope_base = true,
            .full_attention_period = 4},
-    family{.architecture = "granite",
+    family{.architecture = "granite", // and Granite 4 without Mamba
            .takes_scales = true,
            .takes_logit_scale = true,
-           .divides_logits = true},
+           .divides_logits = true,
+           .takes_unrotated = true,
+           .ignores_state = true},
     family{.architecture = "granitemoe",
            .takes_scales = true,
            .takes_logit_scale = true,
            .divides_logits = true,
+           .takes_unrotated = true,
+           .ignores_state = true,
            .takes_experts = true,
            .takes_shared_experts = true},
     family{.architecture = "cohere2",
@@ -242,7 +246,8 @@ result<void> check_keys(const model_file& file, const family& kind) {
       continue;
     }
     const auto rest = std::string_view(key).substr(prefix.size());
-    if (std::ranges::find(keys_read, rest) != keys_read.end()) {
+    if (std::ranges::find(keys_read, rest) != keys_read.end() ||
+        (kind.ignores_state && rest.starts_with("ssm."))) {
       continue;
     }
     const auto feature = std::ranges::find(feature_keys, rest, &feature_key::key);

@@ -30,6 +30,8 @@ struct family {
   bool takes_logit_scale = false; // multiplies logits, or divides them:
   bool divides_logits = false;
   bool takes_query_growth = false;
+  bool takes_unrotated = false;  // rope.scaling.finetuned is false: no layer is rotated
+  bool ignores_state = false;    // keys of Mamba's layers, which the family shares with another
   bool rotates_windowed = false; // in a model with windows only the layers that have one
   bool takes_rope_factors = false;
   bool takes_long_rope_factors = false; // longrope

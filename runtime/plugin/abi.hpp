@@ -45,11 +45,16 @@ enum class quantization : std::uint32_t { none = 0, fp8 = 1, int4 = 2 };
 enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1 };
 // The numbers of a head that rotate together: x[2i], x[2i+1] or x[i], x[i + dimensions/2].
 enum class rotation : std::uint32_t { pairs = 0, halves = 1 };
+enum class norm_form : std::uint32_t { rms = 0, layer = 1 };
+enum class head_norm : std::uint32_t { before_rotation = 0, behind_rotation = 1 };
+enum class router_form : std::uint32_t { softmax = 0, sigmoid = 1 };
 
 struct layer {
   std::uint32_t window = 0;   // positions that a row attends to, including its own; 0: all
   std::uint32_t rotation = 0; // index into decoder::rotations
   bool is_rotated = true;
+  bool grows_queries = false;
+  bool is_mixture = false;
 };
 
 struct rotation_angles {
@@ -64,8 +69,11 @@ struct rotation_angles {
 //   attention_norm(h)))`
 //   `h += residual_scale * post_ffn_norm(down * (act(gate * x) * (up * x)))`, x = ffn_norm(h).
 //   `logits = soft_cap(logit_scale * head * output_norm(h))`, soft_cap(x) = cap * tanh(x / cap).
-// `norm(x)` = x / sqrt(mean(x^2) + rms_epsilon) * weight. Queries and keys get their biases, then a
-// norm per head, then the rotation by position * frequency. The product of a query and a key is
+// `norm(x)` = x / sqrt(mean(x^2) + rms_epsilon) * weight, with norm_form::layer of x - mean(x).
+// Without has_pre_norms x = h, and with has_parallel_ffn x = attention_norm(h). Queries and keys
+// get their biases, then a norm per head, then the rotation by position * frequency; or the
+// rotation comes before the norm. Layers that grow queries multiply them by 1 + growth_weight *
+// ln(1 + floor((position + growth_offset) / growth_length)). The product of a query and a key is
 // scaled by attention_scale and capped. Softmax runs over the visible positions. A query head uses
 // kv head (its index / (head_count / kv_head_count)).
 struct decoder {
@@ -78,6 +86,9 @@ struct decoder {
   std::uint32_t first_logit = 0;     // index of the first of them in the whole head
   bool embeds = false;               // stage 0
   bool heads = false;                // last stage
+  bool has_pre_norms = true, has_parallel_ffn = false;
+  norm_form norms = norm_form::rms;
+  head_norm head_norms = head_norm::before_rotation;
   float rms_epsilon = 0;
   activation act = activation::silu;
   rotation rotates = rotation::pairs;
@@ -86,11 +97,21 @@ struct decoder {
   const rotation_angles* rotations = nullptr; // [rotation_count]
   float embedding_scale = 1, attention_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_soft_cap = 0, final_soft_cap = 0; // 0: none
-  // A mixture of experts replaces the ffn: the expert_used_count experts with the highest router
-  // scores, lower index first among equals. Softmax weighs them, over the chosen experts if
-  // normalises_experts, else over all.
+  float growth_weight = 0, growth_offset = 0;
+  std::uint32_t growth_length = 1;
+  // A mixture of experts replaces the ffn in some layers: the expert_used_count experts with the
+  // highest router scores, lower index first among equals. Softmax weighs them, over the chosen
+  // experts if normalises_experts, else over all.
   std::uint32_t expert_count = 0, expert_used_count = 0, expert_ffn_size = 0;
   bool normalises_experts = false;
+  // The sigmoids of the scores are the weights, divided by their sum if normalises_experts. Where
+  // there is a choice_bias, the experts with the highest sums of weight and bias are chosen. All
+  // weights are multiplied by expert_scale.
+  router_form router = router_form::softmax;
+  float expert_scale = 1;
+  // Every row also passes an ffn beside the experts, whose output is multiplied by the sigmoid of
+  // shared_score * x if there is such a weight. 0: none.
+  std::uint32_t shared_ffn_size = 0;
 };
 
 // Matrices are row-major [outputs, inputs]; norms and biases have one row.
@@ -115,6 +136,11 @@ enum class weight : std::uint32_t {
   down,
   post_ffn_norm,
   router,
+  choice_bias,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_score,
   count // not a weight
 };
 

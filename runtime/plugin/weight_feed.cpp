@@ -35,24 +35,13 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
 
 // A feature that the interface has no words for, or an empty text.
 std::string_view feature_beyond(const model::description& m) {
-  using enum model::qk_norm_kind;
-  const bool grows = std::any_of(m.layers.begin(), m.layers.end(),
-                                 [](const auto& layer) { return layer.grows_queries; });
+  const bool biases_choice = m.has_choice_bias && m.router != model::router_kind::sigmoid;
   const std::pair<bool, std::string_view> features[] = {
-      {m.norm != model::norm_kind::rms, "norms that subtract the mean"},
-      {m.qk_norm == rows, "norms of whole rows of queries"},
-      {m.qk_norm == rotated_heads, "norms behind the rotation"},
-      {!m.has_pre_norms, "layers without norms before attention"},
-      {m.has_parallel_ffn, "an ffn beside attention"},
+      {m.qk_norm == model::qk_norm_kind::rows, "norms of whole rows of queries"},
       {m.has_attention_out_bias, "biases of attention's output"},
       {m.has_sinks, "attention sinks"},
-      {grows, "queries that grow with their position"},
-      {m.is_mixed(), "dense layers in a mixture"},
-      {m.shared_ffn_size > 0, "shared experts"},
-      {m.has_router_bias || m.has_choice_bias, "biases of the router"},
+      {m.has_router_bias || biases_choice, "biases of the router"},
       {m.has_expert_bias, "biases of experts"},
-      {m.router != model::router_kind::softmax, "a router of sigmoids"},
-      {m.expert_scale != 1.0F, "scaled weights of experts"},
       {m.activation == model::activation_kind::clamped_silu, "clamped activations"},
   };
   for (const auto& [is_there, what] : features)
@@ -83,8 +72,11 @@ result<weight_feed> weight_feed::open(const model::model_file& file,
   if (auto ok = feed.take_rotations(max_model_len); !ok)
     return ok.error();
   for (auto i = range.first; i < range.end(); ++i)
-    feed.layers_.push_back({model.layers[i].window, model.layers[i].rope.value_or(0),
-                            model.layers[i].rope.has_value()});
+    feed.layers_.push_back({.window = model.layers[i].window,
+                            .rotation = model.layers[i].rope.value_or(0),
+                            .is_rotated = model.layers[i].rope.has_value(),
+                            .grows_queries = model.layers[i].grows_queries,
+                            .is_mixture = model.layers[i].is_mixture});
   if (auto ok = feed.check_tensors(); !ok)
     return ok.error();
   return feed;
@@ -148,6 +140,11 @@ plugin::decoder weight_feed::describe() const {
   m.first_logit = range_.has_head ? slice_.vocabulary.first : 0;
   m.embeds = range_.has_embedding;
   m.heads = range_.has_head;
+  m.has_pre_norms = own_.has_pre_norms;
+  m.has_parallel_ffn = own_.has_parallel_ffn;
+  m.norms = own_.norm == model::norm_kind::rms ? norm_form::rms : norm_form::layer;
+  m.head_norms = own_.qk_norm == model::qk_norm_kind::rotated_heads ? head_norm::behind_rotation
+                                                                    : head_norm::before_rotation;
   m.rms_epsilon = own_.rms_epsilon;
   m.act =
       own_.activation == model::activation_kind::silu ? activation::silu : activation::gelu_tanh;
@@ -168,6 +165,13 @@ plugin::decoder weight_feed::describe() const {
   m.expert_used_count = own_.expert_used_count;
   m.expert_ffn_size = own_.expert_ffn_size;
   m.normalises_experts = own_.has_normalised_experts;
+  m.growth_weight = own_.query_growth.weight;
+  m.growth_offset = own_.query_growth.offset;
+  m.growth_length = own_.query_growth.length;
+  m.router =
+      own_.router == model::router_kind::softmax ? router_form::softmax : router_form::sigmoid;
+  m.expert_scale = own_.expert_scale;
+  m.shared_ffn_size = own_.shared_ffn_size;
   return m;
 }
 
@@ -199,6 +203,11 @@ std::optional<weight_feed::source> weight_feed::locate(const weight_name& name) 
   case weight::down:
   case weight::post_ffn_norm:
   case weight::router:
+  case weight::choice_bias:
+  case weight::shared_gate:
+  case weight::shared_up:
+  case weight::shared_down:
+  case weight::shared_score:
     return locate_ffn(name);
   default:
     return locate_attention(name);
@@ -229,7 +238,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   const bool has_norms = model_.qk_norm != model::qk_norm_kind::none;
   switch (name.which) {
   case weight::attention_norm:
-    return vector(true, "attn_norm.weight", 0, hidden);
+    return vector(model_.has_pre_norms, "attn_norm.weight", 0, hidden);
   case weight::query:
     return fused("attn_q.weight", 0, query_at, query);
   case weight::key:
@@ -256,13 +265,15 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
 }
 
 std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& name) const {
-  const std::uint64_t hidden = model_.hidden_size, at = slice_.ffn.first, own = slice_.ffn.count;
-  const bool is_mixture = model_.expert_count > 0;
+  const std::uint64_t hidden = model_.hidden_size;
+  const bool is_mixture = model_.layers[range_.first + name.layer].is_mixture;
   const std::uint64_t whole = is_mixture ? model_.expert_ffn_size : model_.ffn_size;
+  const auto rows = !is_mixture && model_.expert_count > 0 ? beside(model_.ffn_size) : slice_.ffn;
+  const std::uint64_t at = rows.first, own = rows.count;
   const auto tensor = [&](std::string_view role) {
     return model::layer_tensor_name(range_.first + name.layer, role);
   };
-  if (name.expert >= std::max(1U, model_.expert_count))
+  if (name.expert >= (is_mixture ? model_.expert_count : 1))
     return std::nullopt;
   // The rows of all experts are concatenated.
   const auto outputs = [&](std::string_view role, std::string_view of_experts,
@@ -274,6 +285,8 @@ std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& na
   const bool is_fused = model_.has_fused_ffn;
   switch (name.which) {
   case weight::ffn_norm:
+    if (!model_.has_pre_norms || model_.has_parallel_ffn)
+      return std::nullopt;
     return source{tensor(model_.ffn_norm_tensor), 0, 0, {1, hidden}};
   case weight::post_ffn_norm:
     if (!model_.has_post_norms)
@@ -287,13 +300,43 @@ std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& na
     if (is_mixture)
       return source{tensor("ffn_down_exps.weight"), name.expert * hidden, at, {hidden, own}};
     return source{tensor("ffn_down.weight"), 0, at, {hidden, own}};
-  case weight::router:
-    if (!is_mixture)
+  default:
+    return is_mixture ? locate_beside_experts(name) : std::nullopt;
+  }
+}
+
+// The router and the shared experts of a mixture.
+std::optional<weight_feed::source>
+weight_feed::locate_beside_experts(const weight_name& name) const {
+  const std::uint64_t hidden = model_.hidden_size, experts = model_.expert_count;
+  const auto tensor = [&](std::string_view role) {
+    return model::layer_tensor_name(range_.first + name.layer, role);
+  };
+  if (name.which == weight::router)
+    return source{tensor("ffn_gate_inp.weight"), 0, 0, {experts, hidden}};
+  if (name.which == weight::choice_bias && model_.has_choice_bias)
+    return source{tensor("exp_probs_b.bias"), 0, 0, {1, experts}};
+  if (model_.shared_ffn_size == 0)
+    return std::nullopt;
+  const auto rows = beside(model_.shared_ffn_size);
+  switch (name.which) {
+  case weight::shared_gate:
+    return source{tensor("ffn_gate_shexp.weight"), rows.first, 0, {rows.count, hidden}};
+  case weight::shared_up:
+    return source{tensor("ffn_up_shexp.weight"), rows.first, 0, {rows.count, hidden}};
+  case weight::shared_down:
+    return source{tensor("ffn_down_shexp.weight"), 0, rows.first, {hidden, rows.count}};
+  case weight::shared_score:
+    if (!model_.has_shared_gate)
       return std::nullopt;
-    return source{tensor("ffn_gate_inp.weight"), 0, 0, {model_.expert_count, hidden}};
+    return source{tensor("ffn_gate_inp_shexp.weight"), 0, 0, {1, hidden}};
   default:
     return std::nullopt;
   }
+}
+
+model::index_range weight_feed::beside(std::uint32_t size) const noexcept {
+  return model::part_beside(slice_.ffn, model_.expert_ffn_size, size, model_.cuts.ffn);
 }
 
 std::optional<extent> weight_feed::find(const weight_name& name) const {

@@ -46,6 +46,9 @@ private:
   std::optional<source> locate(const weight_name& name) const;
   std::optional<source> locate_attention(const weight_name& name) const;
   std::optional<source> locate_ffn(const weight_name& name) const;
+  std::optional<source> locate_beside_experts(const weight_name& name) const;
+  // This rank's rows of an ffn of `size` rows in a mixture.
+  model::index_range beside(std::uint32_t size) const noexcept;
 
   const model::model_file* file_;
   model::description model_, own_;

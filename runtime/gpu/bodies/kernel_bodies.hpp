@@ -64,6 +64,20 @@ BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width,
   return scale_of_norm(team, squares, width, epsilon);
 }
 
+// A lane's part of the squares of the deviations from `mean`.
+template <std::uint32_t Run, class Team>
+BATON_BODY float squares_around(Team& team, const float* row, std::uint32_t width, float mean) {
+  float squares = 0;
+  for (std::uint32_t i = team.lane * Run; i < width; i += team.lanes * Run) {
+    run_of<float, Run> x;
+    x.load(row + i);
+    BATON_UNROLL
+    for (std::uint32_t k = 0; k < Run; ++k)
+      squares += (x.value[k] - mean) * (x.value[k] - mean);
+  }
+  return squares;
+}
+
 // Requires: rows consist of whole runs.
 template <class T, std::uint32_t Run, class Team>
 BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t row) {
@@ -72,7 +86,7 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
   const float* added = a.added != nullptr ? a.added + of * a.hidden : nullptr;
   const bool has_gain = added != nullptr && a.added_gain != nullptr;
   const float added_scale = has_gain ? inverse_norm<Run>(team, added, a.hidden, a.epsilon) : 1.0F;
-  float squares = 0;
+  float squares = 0, total = 0;
   for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
     run_of<float, Run> x, more, gain;
     x.load(stream + i);
@@ -90,21 +104,29 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
       x.store(stream + i);
     }
     BATON_UNROLL
-    for (std::uint32_t k = 0; k < Run; ++k)
+    for (std::uint32_t k = 0; k < Run; ++k) {
       squares += x.value[k] * x.value[k];
+      total += x.value[k];
+    }
   }
-  if (a.gain == nullptr)
+  if (a.gain == nullptr && !a.copies)
     return;
-  const float scale = scale_of_norm(team, squares, a.hidden, a.epsilon);
+  const float mean = a.subtracts_mean ? team.sum(total) / static_cast<float>(a.hidden) : 0.0F;
+  if (a.subtracts_mean)
+    squares = squares_around<Run>(team, stream, a.hidden, mean);
+  const float scale = a.gain != nullptr ? scale_of_norm(team, squares, a.hidden, a.epsilon) : 1.0F;
   auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
   for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
     run_of<float, Run> x, gain; // each lane reads its own sums
     x.load(stream + i);
-    gain.load(a.gain + i);
     run_of<T, Run> y;
+    if (a.gain != nullptr)
+      gain.load(a.gain + i);
     BATON_UNROLL
     for (std::uint32_t k = 0; k < Run; ++k)
-      y.value[k] = x.value[k] * scale * gain.value[k];
+      y.value[k] = a.gain == nullptr  ? x.value[k]
+                   : a.subtracts_mean ? (x.value[k] - mean) * scale * gain.value[k]
+                                      : x.value[k] * scale * gain.value[k];
     y.store(out + i);
   }
 }
@@ -130,6 +152,14 @@ struct head_reader {
   }
 };
 
+BATON_BODY float grown_scale(const rotate_args& a, std::uint32_t position) {
+  if (a.growth_weight == 0)
+    return a.query_scale;
+  const float steps = floorf((static_cast<float>(position) + a.growth_offset) /
+                             static_cast<float>(a.growth_length));
+  return a.query_scale * (1 + a.growth_weight * log1pf(steps));
+}
+
 // `head` indexes queries, then keys, then values. One lane handles a pair, so a query may be
 // written in place.
 template <class T, class KV, class Team>
@@ -146,26 +176,41 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
                       at = a.slot_mapping[row] % a.kv.block_positions;
   KV* page = static_cast<KV*>(is_value ? a.kv.values : a.kv.keys) +
              ((block * kv_heads + kv_head) * a.kv.block_positions + at) * size;
-  const auto put = [&](std::uint32_t i, float x) {
-    if (is_query)
-      narrow(x * a.query_scale, own[i]);
-    else
-      narrow(x, page[i]);
-  };
-  const float* gain = is_query ? a.query_norm : a.key_norm;
-  if (!is_value && gain != nullptr) {
+  const std::uint32_t rotated = is_value || a.cosine == nullptr ? 0 : a.dimensions;
+  const std::uint32_t half = rotated / 2;
+  const std::uint64_t first_angle = std::uint64_t{a.positions[row]} * half;
+  const auto first_of = [&](std::uint32_t i) { return a.rotates_pairs ? 2 * i : i; };
+  const auto second_of = [&](std::uint32_t i) { return a.rotates_pairs ? 2 * i + 1 : i + half; };
+  const float* gain = is_value ? nullptr : is_query ? a.query_norm : a.key_norm;
+  float scale_behind = 1;
+  if (gain != nullptr && a.norms_behind) { // a rotation keeps squares, but for its magnitude
+    float squares = 0;
+    for (std::uint32_t i = team.lane; i < half; i += team.lanes) {
+      const float x = read.biased(first_of(i)), y = read.biased(second_of(i));
+      const float c = a.cosine[first_angle + i], s = a.sine[first_angle + i];
+      squares += (x * x + y * y) * (c * c + s * s);
+    }
+    for (std::uint32_t i = rotated + team.lane; i < size; i += team.lanes)
+      squares += read.biased(i) * read.biased(i);
+    scale_behind = scale_of_norm(team, squares, size, a.epsilon);
+  } else if (gain != nullptr) {
     float squares = 0;
     for (std::uint32_t i = team.lane; i < size; i += team.lanes)
       squares += read.biased(i) * read.biased(i);
     read.gain = gain;
     read.scale = scale_of_norm(team, squares, size, a.epsilon);
   }
-  const std::uint32_t rotated = is_value || a.cosine == nullptr ? 0 : a.dimensions;
-  const std::uint32_t half = rotated / 2;
-  const std::uint64_t first_angle = std::uint64_t{a.positions[row]} * half;
+  const float query_scale = is_query ? grown_scale(a, a.positions[row]) : 1.0F;
+  const auto put = [&](std::uint32_t i, float x) {
+    if (gain != nullptr && a.norms_behind)
+      x *= scale_behind * gain[i];
+    if (is_query)
+      narrow(x * query_scale, own[i]);
+    else
+      narrow(x, page[i]);
+  };
   for (std::uint32_t i = team.lane; i < half; i += team.lanes) {
-    const std::uint32_t first = a.rotates_pairs ? 2 * i : i;
-    const std::uint32_t second = a.rotates_pairs ? 2 * i + 1 : i + half;
+    const std::uint32_t first = first_of(i), second = second_of(i);
     const float x = read(first), y = read(second);
     const float c = a.cosine[first_angle + i], s = a.sine[first_angle + i];
     put(first, x * c - y * s);
@@ -196,28 +241,55 @@ BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
   with_run<T>(a.width, [&](auto run) { gate_row_by_runs<T, decltype(run)::value>(team, a, row); });
 }
 
+BATON_BODY float sigmoid(float x) {
+  return 1 / (1 + expf(-x));
+}
+
 // Uses one lane, because there are a few dozen experts: repeatedly selects the best remaining one.
 BATON_BODY void choose_row(const choose_args& a, std::uint32_t row) {
   const float* scores = a.scores + std::uint64_t{row} * a.experts;
   std::uint32_t* chosen = a.chosen + std::uint64_t{row} * a.used;
   float* weights = a.weights + std::uint64_t{row} * a.used;
+  const auto rank = [&](std::uint32_t e) {
+    return a.choice_bias != nullptr ? sigmoid(scores[e]) + a.choice_bias[e] : scores[e];
+  };
+  const bool is_softmax = a.form == plugin::router_form::softmax;
   for (std::uint32_t k = 0; k < a.used; ++k) {
     std::uint32_t best = a.experts;
     for (std::uint32_t e = 0; e < a.experts; ++e) {
       bool is_taken = false;
       for (std::uint32_t before = 0; before < k; ++before)
         is_taken = is_taken || chosen[before] == e;
-      if (!is_taken && (best == a.experts || scores[e] > scores[best]))
+      if (!is_taken && (best == a.experts || rank(e) > rank(best)))
         best = e;
     }
     chosen[k] = best;
-    weights[k] = expf(scores[best] - scores[chosen[0]]);
+    weights[k] = is_softmax ? expf(scores[best] - scores[chosen[0]]) : sigmoid(scores[best]);
   }
   float sum = 0;
-  for (std::uint32_t e = 0; e < (a.normalises ? a.used : a.experts); ++e)
-    sum += a.normalises ? weights[e] : expf(scores[e] - scores[chosen[0]]);
-  for (std::uint32_t k = 0; k < a.used; ++k)
-    weights[k] /= sum;
+  if (is_softmax)
+    for (std::uint32_t e = 0; e < (a.normalises ? a.used : a.experts); ++e)
+      sum += a.normalises ? weights[e] : expf(scores[e] - scores[chosen[0]]);
+  else if (a.normalises)
+    for (std::uint32_t k = 0; k < a.used; ++k)
+      sum += weights[k];
+  for (std::uint32_t k = 0; k < a.used; ++k) {
+    if (is_softmax)
+      weights[k] /= sum;
+    else if (a.normalises)
+      weights[k] /= sum + 1e-20F;
+    if (a.scale != 1)
+      weights[k] *= a.scale;
+  }
+}
+
+template <class Team>
+BATON_BODY void join_row(Team& team, const join_args& a, std::uint32_t row) {
+  const float weight = a.scores != nullptr ? sigmoid(a.scores[row]) : 1.0F;
+  const float* from = a.from + std::uint64_t{row} * a.width;
+  float* to = a.out + std::uint64_t{row} * a.width;
+  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
+    to[i] += weight * from[i];
 }
 
 template <class T, class Team>

@@ -41,7 +41,7 @@ struct embed_args {
 };
 
 // stream[r] += added[r], normalised first if there is a gain for it; then out[i] =
-// norm(stream[picked[i]]) * gain.
+// norm(stream[picked[i]]) * gain, or a copy.
 struct norm_args {
   element kind; // of out
   std::uint32_t rows, hidden;
@@ -50,9 +50,11 @@ struct norm_args {
   const float* added;          // [rows, hidden]; null: nothing. Requires: picked is null
   const float* added_gain;     // [hidden]; null: no norm
   float added_scale = 1;       // of what is added
-  const float* gain;           // [hidden]; null: no out
+  const float* gain;           // [hidden]; null: no norm
   float epsilon;
-  void* out; // [rows, hidden] of that kind
+  void* out;                   // [rows, hidden] of that kind
+  bool copies = false;         // without a gain: out = stream; false: no out
+  bool subtracts_mean = false; // a norm of the deviations; not of what is added
 };
 
 // The KV layout: [block][kv head][position in the block][dimension], keys and values separate.
@@ -77,6 +79,10 @@ struct rotate_args {
   const std::uint32_t* positions;    // [rows]
   const std::uint32_t* slot_mapping; // [rows]: block * block_positions + position in it
   paged_kv kv;
+  bool norms_behind = false; // the norm comes after the rotation
+  // Queries grow by 1 + weight * ln(1 + floor((position + offset) / length)).
+  float growth_weight = 0, growth_offset = 0;
+  std::uint32_t growth_length = 1;
 };
 
 // softmax(query . key) . value over the positions up to a row's own; queries are already scaled.
@@ -123,6 +129,17 @@ struct choose_args {
   bool normalises;                   // softmax over the chosen ones, else over all
   std::uint32_t* chosen;             // [rows, used], the best first
   float* weights;                    // the same
+  plugin::router_form form = plugin::router_form::softmax;
+  const float* choice_bias = nullptr; // [experts], of sigmoids; null: none
+  float scale = 1;                    // of the weights
+};
+
+// out += from, times the sigmoids of the rows' scores if there are some
+struct join_args {
+  std::uint32_t rows, width;
+  const float* scores; // [rows]; null: none
+  const float* from;   // [rows, width]
+  float* out;          // [rows, width]
 };
 
 // out[i] = from[picked[i]]
@@ -266,6 +283,7 @@ struct kernel_table {
   void (*group)(const group_args&, void* stream);
   void (*multiply_experts)(const expert_args&, void* stream);
   void (*combine)(const combine_args&, void* stream);
+  void (*join)(const join_args&, void* stream);
 };
 
 const kernel_table& host_kernels();

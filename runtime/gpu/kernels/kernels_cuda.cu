@@ -75,6 +75,11 @@ __global__ void spread_kernel(spread_args a) {
   spread_row(team, a, blockIdx.x);
 }
 
+__global__ void join_kernel(join_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  join_row(team, a, blockIdx.x);
+}
+
 __global__ void feed_kernel(feed_args a) {
   const auto i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < a.count)
@@ -132,6 +137,10 @@ void spread(const spread_args& a, void* stream) {
   spread_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
 }
 
+void join(const join_args& a, void* stream) {
+  join_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
+}
+
 void feed(const feed_args& a, void* stream) {
   feed_kernel<<<(a.count + warp - 1) / warp, warp, 0, on(stream)>>>(a);
 }
@@ -156,7 +165,8 @@ const kernel_table& cuda_kernels() {
                                   unpack_on_cuda,
                                   group_on_cuda,
                                   multiply_experts_on_cuda,
-                                  combine_on_cuda};
+                                  combine_on_cuda,
+                                  join};
   return table;
 }
 

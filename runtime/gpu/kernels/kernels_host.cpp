@@ -135,12 +135,17 @@ void combine(const combine_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { combine_row(alone, a, row); });
 }
 
+void join(const join_args& a, void* /*stream*/) {
+  for_rows(a.rows, [&](std::uint32_t row) { join_row(alone, a, row); });
+}
+
 } // namespace
 
 const kernel_table& host_kernels() {
   static constexpr kernel_table table{
-      embed,  norm, rotate, attend,       gate,         cap,    choose, gather,           scatter,
-      spread, feed, draw,   multiply_few, multiply_few, unpack, group,  multiply_experts, combine};
+      embed,  norm,    rotate,           attend,  gate, cap,          choose,
+      gather, scatter, spread,           feed,    draw, multiply_few, multiply_few,
+      unpack, group,   multiply_experts, combine, join};
   return table;
 }
 

@@ -82,7 +82,10 @@ void expert_layers::run(std::size_t index, const layer_weights& layer, std::uint
                         .scores = scores_.as<float>(),
                         .normalises = m.normalises_experts,
                         .chosen = chosen_.as<std::uint32_t>(),
-                        .weights = weights_.as<float>()},
+                        .weights = weights_.as<float>(),
+                        .form = m.router,
+                        .choice_bias = layer.choice_bias,
+                        .scale = m.expert_scale},
                        on_.stream());
   if (rows <= rows_on_device_)
     run_on_device(layer_matrices_[index], rows, in, out);

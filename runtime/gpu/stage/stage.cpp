@@ -27,6 +27,8 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
       m.expert_used_count > m.expert_count)
     refuse(std::to_string(m.expert_used_count) + " of " + std::to_string(m.expert_count) +
            " experts");
+  if (m.has_parallel_ffn && m.expert_count > 0)
+    refuse("experts beside attention");
   for (std::uint32_t i = 0; i < m.layer_count; ++i)
     if (m.layers[i].is_rotated && m.layers[i].rotation >= m.rotation_count)
       refuse("this rotation");
@@ -86,15 +88,22 @@ void stage::take_memory() {
                       kv = std::uint64_t{m.kv_head_count} * m.head_size;
   rows_.emplace(*on_, with_);
   products_.emplace(*on_, with_,
-                    m.hidden_size * std::max({query + 2 * kv, 2 * std::uint64_t{ffn_size()}}));
+                    m.hidden_size * std::max({query + 2 * kv, 2 * std::uint64_t{m.ffn_size},
+                                              2 * std::uint64_t{m.expert_ffn_size},
+                                              2 * std::uint64_t{m.shared_ffn_size}}));
   stream_ = on_->take(rows * m.hidden_size * sizeof(float));
   added_ = on_->take(rows * m.hidden_size * sizeof(float));
   normed_ = on_->take(rows * m.hidden_size * own);
   projected_ = on_->take(rows * (query + 2 * kv) * own);
   attended_ = on_->take(rows * query * own);
-  if (m.expert_count == 0) {
-    gate_up_ = on_->take(rows * 2 * m.ffn_size * own);
-    gated_ = on_->take(rows * m.ffn_size * own);
+  const bool has_dense = std::any_of(layers_.begin(), layers_.end(),
+                                     [](const auto& layer) { return !layer.is_mixture; });
+  const std::uint64_t widest = std::max(has_dense ? m.ffn_size : 0, m.shared_ffn_size);
+  gate_up_ = on_->take(rows * 2 * widest * own);
+  gated_ = on_->take(rows * widest * own);
+  if (m.shared_ffn_size > 0) {
+    shared_out_ = on_->take(rows * m.hidden_size * sizeof(float));
+    shared_scores_ = on_->take(rows * sizeof(float));
   }
   if (with_.width > 1)
     host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
@@ -140,10 +149,6 @@ std::uint64_t stage::kv_bytes_of_block() const noexcept {
 // The most rows of a step that needs no data from the device on the host.
 std::uint32_t stage::rows_without_host() const {
   return model_.expert_count > 0 ? expert_rows_on_device(*on_, model_, with_) : with_.rows_max;
-}
-
-std::uint32_t stage::ffn_size() const noexcept {
-  return model_.expert_count > 0 ? model_.expert_ffn_size : model_.ffn_size;
 }
 
 paged_kv stage::kv_of(std::uint32_t layer) const {
@@ -341,159 +346,6 @@ void stage::upload_rows(const plugin::batch& batch, std::uint32_t size,
   on_->copy_later(stream_.as<void>(), incoming_[buffer_index].as<void>(), bytes);
   if (size > batch.rows)
     on_->zero(stream_.as<std::byte>() + bytes, (size - batch.rows) * row_bytes);
-}
-
-// Depends only on `rows_` and on device memory, so it can be recorded.
-void stage::compute() {
-  has_added_ = false;
-  if (model_.embeds)
-    on_->kernels().embed({.kind = with_.weights,
-                          .rows = rows_->rows(),
-                          .hidden = model_.hidden_size,
-                          .tokens = rows_->tokens(),
-                          .table = weights_.embedding,
-                          .scale = model_.embedding_scale,
-                          .out = stream_.as<float>()},
-                         on_->stream());
-  for (std::uint32_t i = 0; i < model_.layer_count; ++i)
-    run_layer(i);
-  norm(weights_.layers.back().post_ffn_norm, nullptr);
-  if (model_.heads && rows_->draws() > 0)
-    make_logits();
-  if (states_ && states_->has_rows())
-    states_->compute(stream_.as<float>(), weights_.output_norm);
-}
-
-// Adds the pending rows to the stream, then computes its norm if there is a gain.
-void stage::norm(const float* added_gain, const float* gain) {
-  norm_args a{};
-  a.kind = with_.weights;
-  a.rows = rows_->rows();
-  a.hidden = model_.hidden_size;
-  a.stream = stream_.as<float>();
-  a.added = has_added_ ? added_.as<float>() : nullptr;
-  a.added_gain = added_gain;
-  a.added_scale = model_.residual_scale;
-  a.gain = gain;
-  a.epsilon = model_.rms_epsilon;
-  a.out = normed_.as<void>();
-  on_->kernels().norm(a, on_->stream());
-  has_added_ = false;
-}
-
-void stage::multiply(std::uint64_t outputs, std::uint64_t columns, const void* in,
-                     const matrix& weights, void* out, bool is_out_f32, std::uint32_t rows) {
-  products_->multiply({.kind = with_.weights,
-                       .rows = rows,
-                       .columns = columns,
-                       .outputs = outputs,
-                       .in = in,
-                       .weights = nullptr,
-                       .out = out,
-                       .is_out_f32 = is_out_f32},
-                      weights);
-}
-
-void stage::run_layer(std::uint32_t index) {
-  const auto& m = model_;
-  const layer_weights& w = weights_.layers[index];
-  const plugin::layer& layer = layers_[index];
-  const std::uint64_t query = std::uint64_t{m.head_count} * m.head_size,
-                      kv = std::uint64_t{m.kv_head_count} * m.head_size, hidden = m.hidden_size;
-  norm(index > 0 ? weights_.layers[index - 1].post_ffn_norm : nullptr, w.attention_norm);
-  multiply(query + 2 * kv, hidden, normed_.as<void>(), w.projection, projected_.as<void>(), false,
-           rows_->rows());
-  rotate_args r{};
-  r.kind = with_.weights;
-  r.rows = rows_->rows();
-  r.heads = m.head_count;
-  r.projected = projected_.as<void>();
-  r.bias = w.projection_bias;
-  r.query_norm = w.query_norm;
-  r.key_norm = w.key_norm;
-  r.cosine = layer.is_rotated ? weights_.rotations[layer.rotation].cosine : nullptr;
-  r.sine = layer.is_rotated ? weights_.rotations[layer.rotation].sine : nullptr;
-  r.dimensions = m.rotated_dimensions;
-  r.rotates_pairs = m.rotates == plugin::rotation::pairs;
-  r.epsilon = m.rms_epsilon;
-  r.query_scale = m.attention_scale;
-  r.positions = rows_->positions();
-  r.slot_mapping = rows_->slot_mapping();
-  r.kv = kv_of(index);
-  on_->kernels().rotate(r, on_->stream());
-  attend_args a{};
-  a.kind = with_.weights;
-  a.heads = m.head_count;
-  a.row_elements = static_cast<std::uint32_t>(query + 2 * kv);
-  a.projected = projected_.as<void>();
-  a.out = attended_.as<void>();
-  a.window = layer.window;
-  a.soft_cap = m.attention_soft_cap;
-  a.kv = r.kv;
-  attention_->attend(a, *rows_);
-  multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
-           rows_->rows());
-  sum_ranks();
-  has_added_ = true;
-  norm(w.post_attention_norm, w.ffn_norm);
-  if (w.router)
-    experts_->run(index, w, rows_->rows(), normed_.as<void>(), added_.as<float>(), sums_.get());
-  else
-    run_ffn(w);
-  sum_ranks();
-  has_added_ = true;
-}
-
-void stage::run_ffn(const layer_weights& layer) {
-  const std::uint64_t hidden = model_.hidden_size, width = ffn_size();
-  const auto& ffn = layer.ffn.front();
-  multiply(2 * width, hidden, normed_.as<void>(), ffn.gate_up, gate_up_.as<void>(), false,
-           rows_->rows());
-  on_->kernels().gate({.kind = with_.weights,
-                       .rows = rows_->rows(),
-                       .width = ffn_size(),
-                       .gate_up = gate_up_.as<void>(),
-                       .out = gated_.as<void>(),
-                       .act = model_.act},
-                      on_->stream());
-  multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_->rows());
-}
-
-// Replaces `added_` by the sum over the ranks.
-void stage::sum_ranks() {
-  if (with_.width == 1)
-    return;
-  const std::size_t count = std::size_t{rows_->rows()} * model_.hidden_size;
-  if (sums_)
-    return sums_->sum(added_.as<float>(), count);
-  float* values = host_rows_.as<float>();
-  on_->download(values, added_.as<void>(), count * sizeof(float));
-  plugin::failure why;
-  if (const auto s = shard_.all_reduce(shard_.context, values, count, &why);
-      s != plugin::status::ok)
-    throw refused(s, why.message);
-  on_->upload(added_.as<void>(), values, count * sizeof(float));
-}
-
-// Computes the logits of the rows that draw, on the device.
-void stage::make_logits() {
-  const std::uint32_t draws = rows_->draws();
-  const std::size_t own = model_.logit_count;
-  norm_args a{};
-  a.kind = with_.weights;
-  a.rows = draws;
-  a.hidden = model_.hidden_size;
-  a.picked = rows_->picked();
-  a.stream = stream_.as<float>();
-  a.gain = weights_.output_norm;
-  a.epsilon = model_.rms_epsilon;
-  a.out = normed_.as<void>();
-  on_->kernels().norm(a, on_->stream());
-  multiply(own, model_.hidden_size, normed_.as<void>(), weights_.head, draws_->logits(), true,
-           draws);
-  if (model_.final_soft_cap > 0 || model_.logit_scale != 1)
-    on_->kernels().cap({draws * own, draws_->logits(), model_.final_soft_cap, model_.logit_scale},
-                       on_->stream());
 }
 
 } // namespace baton::gpu

@@ -79,15 +79,15 @@ private:
   void upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t buffer_index);
   void compute();
   void run_layer(std::uint32_t index);
-  void run_ffn(const layer_weights& layer);
-  void norm(const float* added_gain, const float* gain);
+  void gate_and_up(const ffn_weights& ffn, std::uint32_t width);
+  void run_shared(const layer_weights& layer);
+  void norm(const float* added_gain, const float* gain, bool copies = false);
   void multiply(std::uint64_t outputs, std::uint64_t columns, const void* in, const matrix& weights,
                 void* out, bool is_out_f32, std::uint32_t rows);
   void sum_ranks();
   void make_logits();
   paged_kv kv_of(std::uint32_t layer) const;
   std::uint64_t kv_bytes_of_block() const noexcept; // per layer, for the keys
-  std::uint32_t ffn_size() const noexcept;
   std::uint32_t rows_without_host() const;
 
   std::shared_ptr<device> on_;
@@ -112,7 +112,8 @@ private:
   buffer stream_, added_;             // [rows, hidden] float32
   buffer normed_;                     // [rows, hidden]
   buffer projected_, attended_;       // [rows, (heads + 2 * kv_heads) * size], [rows, heads * size]
-  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not for a mixture
+  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not of experts
+  buffer shared_out_, shared_scores_; // [rows, hidden], [rows]; float32
   buffer host_rows_;                  // [rows, hidden], if the host sums over ranks
   // [rows, hidden] per buffer index: incoming rows of a stage that is not the first, and outgoing
   // rows of one that is not the last.

@@ -208,6 +208,19 @@ private:
   std::vector<chunk> chunks_;
 };
 
+void add_beside_experts(weight_loader& loader, const plugin::decoder& m, std::uint32_t index,
+                        layer_weights& l) {
+  const auto name = [&](weight which) { return weight_name{which, index, 0}; };
+  l.choice_bias = loader.vector(name(weight::choice_bias), m.expert_count);
+  if (m.shared_ffn_size == 0)
+    return;
+  const std::uint64_t hidden = m.hidden_size, ffn = m.shared_ffn_size;
+  l.shared = {
+      loader.layer_matrix({name(weight::shared_gate), name(weight::shared_up)}, 2 * ffn, hidden),
+      loader.layer_matrix({name(weight::shared_down)}, hidden, ffn)};
+  l.shared_score = loader.whole_matrix({name(weight::shared_score)}, 1, hidden);
+}
+
 layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::uint32_t index) {
   const auto name = [&](weight which, std::uint32_t expert = 0) {
     return weight_name{which, index, expert};
@@ -227,14 +240,20 @@ layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::ui
   l.post_attention_norm = loader.vector(name(weight::post_attention_norm), hidden);
   l.ffn_norm = loader.vector(name(weight::ffn_norm), hidden);
   l.router = loader.whole_matrix({name(weight::router)}, m.expert_count, hidden);
-  const std::uint64_t ffn = m.expert_count > 0 ? m.expert_ffn_size : m.ffn_size;
-  for (std::uint32_t e = 0; e < std::max(1U, m.expert_count); ++e)
+  const bool is_mixture = m.layers[index].is_mixture;
+  const std::uint64_t ffn = is_mixture ? m.expert_ffn_size : m.ffn_size;
+  for (std::uint32_t e = 0; e < (is_mixture ? m.expert_count : 1); ++e)
     l.ffn.push_back(
         {loader.layer_matrix({name(weight::gate, e), name(weight::up, e)}, 2 * ffn, hidden),
          loader.layer_matrix({name(weight::down, e)}, hidden, ffn)});
   l.post_ffn_norm = loader.vector(name(weight::post_ffn_norm), hidden);
-  const bool is_whole = l.attention_norm != nullptr && l.projection && l.attention_out &&
-                        l.ffn_norm != nullptr && bool(l.router) == (m.expert_count > 0) &&
+  if (is_mixture)
+    add_beside_experts(loader, m, index, l);
+  const bool is_whole = (l.attention_norm != nullptr) == m.has_pre_norms && l.projection &&
+                        l.attention_out &&
+                        (l.ffn_norm != nullptr) == (m.has_pre_norms && !m.has_parallel_ffn) &&
+                        bool(l.router) == is_mixture &&
+                        bool(l.shared.down) == (is_mixture && m.shared_ffn_size > 0) &&
                         std::all_of(l.ffn.begin(), l.ffn.end(),
                                     [](const ffn_weights& f) { return f.gate_up && f.down; });
   if (!is_whole)

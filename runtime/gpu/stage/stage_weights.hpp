@@ -21,6 +21,9 @@ struct layer_weights {
   matrix attention_out;                   // [hidden, heads * head_size]
   matrix router;                          // [experts, hidden]; none: dense
   std::vector<ffn_weights> ffn;           // one, or one per expert
+  const float* choice_bias = nullptr;     // [experts]
+  ffn_weights shared;                     // beside the experts, or empty
+  matrix shared_score;                    // [1, hidden]
 };
 
 // Null if the model has no such weight, or not on this stage.

@@ -30,6 +30,7 @@ void step_states::compute(float* stream, const float* gain) {
   a.gain = gain;
   a.epsilon = model_.rms_epsilon;
   a.out = states_.as<void>();
+  a.subtracts_mean = model_.norms == plugin::norm_form::layer;
   on_.kernels().norm(a, on_.stream());
 }
 

@@ -72,6 +72,10 @@ constexpr std::array checkpoint_families = {
                       .family = "granitemoe",
                       .experts = expert_rule::granite,
                       .fields = granite_fields},
+    checkpoint_family{.architecture = "GraniteMoeHybridForCausalLM",
+                      .family = "granite",
+                      .ffn = moe_names::granite_dense,
+                      .fields = granite_fields},
     checkpoint_family{.architecture = "Cohere2ForCausalLM",
                       .family = "cohere2",
                       .window = window_rule::with_size,
@@ -166,6 +170,7 @@ static bool is_count(std::string_view key) {
 result<checkpoint_config> config_reader::read() {
   out_.architecture = kind_.architecture;
   out_.names.norms = published_.norms;
+  out_.names.experts = published_.ffn;
   out_.rotates_halves = !published_.rotates_pairs;
   out_.adds_one_to_norms = published_.adds_one_to_norms;
   out_.has_attention_bias = kind_.has_attention_bias || kind_.takes_attention_bias;
@@ -180,11 +185,11 @@ result<checkpoint_config> config_reader::read() {
     put(key, value != nullptr || !otherwise ? value : &standard, std::string(field));
   }
   using step = result<void> (config_reader::*)();
-  for (const step each :
-       {&config_reader::check_off_fields, &config_reader::check_activation,
-        &config_reader::read_experts, &config_reader::read_window, &config_reader::read_layer_types,
-        &config_reader::read_rotated_layers, &config_reader::check_query_scale,
-        &config_reader::read_rope, &config_reader::read_quantization}) {
+  for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
+                          &config_reader::read_granite_hybrid, &config_reader::read_experts,
+                          &config_reader::read_window, &config_reader::read_layer_types,
+                          &config_reader::read_rotated_layers, &config_reader::check_query_scale,
+                          &config_reader::read_rope, &config_reader::read_quantization}) {
     if (auto r = (this->*each)(); !r) {
       return r.error();
     }
@@ -200,6 +205,25 @@ result<void> config_reader::check_off_fields() {
       return unsupported(field, fmt::format("it as {}", off));
     }
   }
+  return {};
+}
+
+// Granite 4 has its class also where no layer has Mamba and no layer is a mixture. The rotation is
+// a field, and GGUF has a switch for it.
+result<void> config_reader::read_granite_hybrid() {
+  if (published_.ffn != moe_names::granite_dense) {
+    return {};
+  }
+  if (number("num_local_experts").value_or(8.0) != 0.0) {
+    return unsupported("num_local_experts", "0 with this class");
+  }
+  const auto* size = member_of(config_, "shared_intermediate_size");
+  if (size == nullptr) {
+    return fail(errc::bad_model_file, "config.json: 'shared_intermediate_size' is missing");
+  }
+  put("feed_forward_length", size, "shared_intermediate_size");
+  const json is_rotated = text_of(config_, "position_embedding_type") == "rope";
+  put("rope.scaling.finetuned", &is_rotated, "position_embedding_type");
   return {};
 }
 

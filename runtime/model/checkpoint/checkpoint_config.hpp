@@ -21,7 +21,8 @@ enum class norm_names : std::uint8_t {
   glm,     // both, by GLM's names
   as_post, // before, where GGUF names the ffn's as if it came after attention
 };
-enum class moe_names : std::uint8_t { mlp, mixtral, granite };
+// granite_dense: an ffn by the names of Granite's shared experts.
+enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense };
 struct name_rules {
   norm_names norms = norm_names::before;
   moe_names experts = moe_names::mlp;

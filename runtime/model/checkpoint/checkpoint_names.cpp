@@ -21,7 +21,7 @@ struct name_row {
 constexpr scope norms_before{norm_names::before, {}}, norms_both{norm_names::both, {}},
     norms_of_glm{norm_names::glm, {}}, norms_as_post{norm_names::as_post, {}},
     moe_of_mlp{{}, moe_names::mlp}, moe_of_mixtral{{}, moe_names::mixtral},
-    moe_of_granite{{}, moe_names::granite};
+    moe_of_granite{{}, moe_names::granite}, dense_granite{{}, moe_names::granite_dense};
 
 bool applies(const name_row& row, const name_rules& rules) {
   return row.where.norms.value_or(rules.norms) == rules.norms &&
@@ -79,7 +79,8 @@ constexpr std::array layer_names = {
     name_row{"self_attn.query_layernorm.weight", "attn_q_norm.weight"},
     name_row{"self_attn.v_proj.bias", "attn_v.bias"},
     name_row{"self_attn.v_proj.weight", "attn_v.weight"},
-    name_row{"shared_mlp.output_linear.weight", "ffn_down_shexp.weight"},
+    name_row{"shared_mlp.output_linear.weight", "ffn_down.weight", dense_granite},
+    name_row{"shared_mlp.output_linear.weight", "ffn_down_shexp.weight", moe_of_granite},
 };
 
 struct joint_row {
@@ -91,6 +92,8 @@ constexpr std::array joint_rows = {
               moe_names::granite},
     joint_row{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
               moe_names::mlp},
+    joint_row{"shared_mlp.input_linear.weight", "ffn_gate.weight", "ffn_up.weight",
+              moe_names::granite_dense},
     joint_row{"shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
               moe_names::granite},
 };

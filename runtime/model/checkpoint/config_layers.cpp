@@ -100,7 +100,8 @@ result<void> config_reader::read_layer_types() {
   for (std::size_t layer = 0; layer < list->size(); ++layer) {
     const auto& kind = (*list)[layer];
     const bool is_windowed = kind == "sliding_attention";
-    if ((is_windowed && !has_window_) || (!is_windowed && kind != "full_attention")) {
+    const bool is_full = kind == "full_attention" || kind == "attention"; // Granite 4
+    if ((is_windowed && !has_window_) || (!is_windowed && !is_full)) {
       return fail(errc::unsupported_model,
                   "config.json: '{}' is {} for layer {}: this build runs full_attention{} there",
                   field, shown(kind), layer, has_window_ ? " and sliding_attention" : "");

@@ -38,6 +38,7 @@ struct checkpoint_family {
   bool rotates_pairs = false;
   bool takes_no_window = false; // a model without one is of the family, too
   norm_names norms = norm_names::before;
+  moe_names ffn = moe_names::mlp; // the names of a dense model
   std::span<const plain_field> fields = {};
 };
 
@@ -84,6 +85,7 @@ private:
   }
 
   result<void> check_off_fields();
+  result<void> read_granite_hybrid();
   result<void> check_activation();
   result<void> read_experts();
   result<void> read_shared_experts();

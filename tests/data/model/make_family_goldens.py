@@ -159,6 +159,13 @@ family("granitemoe", "granitemoe", T.F16, 2, 2, 1, 1e4,
        (hf.GraniteMoeSharedConfig, dict(GRANITE, num_local_experts=5, num_experts_per_tok=2, shared_intermediate_size=64)),
        GRANITE_KEYS | {"expert_count": 5, "expert_used_count": 2, "expert_shared_feed_forward_length": 64},
        ffn=32, permuted=True, experts="block_sparse_moe.", router="block_sparse_moe.router.weight", shared="granite")
+# Granite 4 without Mamba: the class of the hybrids, whose keys its GGUF files keep.
+family("granite4", "granite", T.F16, 2, 4, 2, 1e4,
+       (hf.GraniteMoeHybridConfig, dict(GRANITE, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=64,
+                                        layer_types=["full_attention"] * 2, position_embedding_type="rope", mamba_n_heads=4)),
+       GRANITE_KEYS | {"attention.head_count_kv": [2, 2], "ssm.conv_kernel": 4, "ssm.state_size": 256, "ssm.group_count": 1,
+                       "ssm.inner_size": 64, "ssm.time_step_rank": 4, "rope.scaling.finetuned": True},
+       permuted=True, shared="granite4")
 family("cohere2", "cohere2", T.F16, 5, 2, 1, 1e4,
        (hf.Cohere2Config, dict(tie_word_embeddings=True, sliding_window=40, logit_scale=2.0, layer_norm_eps=1e-5,
                                rope_parameters=rope(1e4))),
@@ -269,7 +276,11 @@ def tensor_map(f):
             layer |= {"attn_qkv.weight": attention + "qkv_proj.weight"}
         else:
             layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in "qkv"}
-        if f.get("experts") and i >= f.get("dense_layers", 0):
+        if f.get("shared") == "granite4":
+            both = "shared_mlp.input_linear.weight"
+            layer |= {"ffn_gate.weight": (both, lambda p: p.chunk(2)[0]), "ffn_up.weight": (both, lambda p: p.chunk(2)[1]),
+                      "ffn_down.weight": "shared_mlp.output_linear.weight"}
+        elif f.get("experts") and i >= f.get("dense_layers", 0):
             layer |= mixture_tensors(f)
         elif f.get("fused") or f.get("fused_ffn"):
             layer |= {"ffn_up.weight": mlp + "gate_up_proj.weight", "ffn_down.weight": mlp + "down_proj.weight"}
