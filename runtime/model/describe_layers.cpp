@@ -182,6 +182,11 @@ result<void> read_layers(const model_file& file, const family& kind, description
   if (!dense) {
     return dense.error();
   }
+  if (d.expert_count > 0 && *dense >= d.layer_count) {
+    return fail(errc::bad_model_file, "metadata key '{}' is {}: the model has {} layers",
+                file.original_name(d.architecture + ".leading_dense_block_count"), *dense,
+                d.layer_count);
+  }
   const std::uint32_t windowed_rope = d.ropes.size() > 1 ? 1 : 0;
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     auto& layer = d.layers.emplace_back();

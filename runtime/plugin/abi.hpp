@@ -46,7 +46,8 @@ enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1 };
 // The numbers of a head that rotate together: x[2i], x[2i+1] or x[i], x[i + dimensions/2].
 enum class rotation : std::uint32_t { pairs = 0, halves = 1 };
 enum class norm_form : std::uint32_t { rms = 0, layer = 1 };
-enum class head_norm : std::uint32_t { before_rotation = 0, behind_rotation = 1 };
+// Norms of queries and keys: of each head, or of all heads of a row before the rotation.
+enum class head_norm : std::uint32_t { before_rotation = 0, behind_rotation = 1, whole_rows = 2 };
 enum class router_form : std::uint32_t { softmax = 0, sigmoid = 1 };
 
 struct layer {
@@ -71,11 +72,11 @@ struct rotation_angles {
 //   `logits = soft_cap(logit_scale * head * output_norm(h))`, soft_cap(x) = cap * tanh(x / cap).
 // `norm(x)` = x / sqrt(mean(x^2) + rms_epsilon) * weight, with norm_form::layer of x - mean(x).
 // Without has_pre_norms x = h, and with has_parallel_ffn x = attention_norm(h). Queries and keys
-// get their biases, then a norm per head, then the rotation by position * frequency; or the
-// rotation comes before the norm. Layers that grow queries multiply them by 1 + growth_weight *
-// ln(1 + floor((position + growth_offset) / growth_length)). The product of a query and a key is
-// scaled by attention_scale and capped. Softmax runs over the visible positions. A query head uses
-// kv head (its index / (head_count / kv_head_count)).
+// get their biases, then a norm per head, then the rotation by position * frequency. By head_norm
+// the rotation comes first, or one norm is of all heads. Layers that grow queries
+// multiply them by 1 + growth_weight * ln(1 + floor((position + growth_offset) / growth_length)).
+// The product of a query and a key is scaled by attention_scale and capped. Softmax runs over the
+// visible positions. A query head uses kv head (its index / (head_count / kv_head_count)).
 struct decoder {
   std::uint32_t layer_count = 0;
   const layer* layers = nullptr; // [layer_count]

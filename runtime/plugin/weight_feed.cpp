@@ -37,7 +37,6 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
 std::string_view feature_beyond(const model::description& m) {
   const bool biases_choice = m.has_choice_bias && m.router != model::router_kind::sigmoid;
   const std::pair<bool, std::string_view> features[] = {
-      {m.qk_norm == model::qk_norm_kind::rows, "norms of whole rows of queries"},
       {m.has_attention_out_bias, "biases of attention's output"},
       {m.has_sinks, "attention sinks"},
       {m.has_router_bias || biases_choice, "biases of the router"},
@@ -144,6 +143,7 @@ plugin::decoder weight_feed::describe() const {
   m.has_parallel_ffn = own_.has_parallel_ffn;
   m.norms = own_.norm == model::norm_kind::rms ? norm_form::rms : norm_form::layer;
   m.head_norms = own_.qk_norm == model::qk_norm_kind::rotated_heads ? head_norm::behind_rotation
+                 : own_.qk_norm == model::qk_norm_kind::rows        ? head_norm::whole_rows
                                                                     : head_norm::before_rotation;
   m.rms_epsilon = own_.rms_epsilon;
   m.act =
@@ -236,6 +236,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
     return source{tensor(role), 0, at, {1, columns}};
   };
   const bool has_norms = model_.qk_norm != model::qk_norm_kind::none;
+  const bool are_whole = model_.qk_norm == model::qk_norm_kind::rows; // which no rank cuts
   switch (name.which) {
   case weight::attention_norm:
     return vector(model_.has_pre_norms, "attn_norm.weight", 0, hidden);
@@ -252,9 +253,9 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   case weight::value_bias:
     return vector(model_.has_attention_bias, "attn_v.bias", kv_at, kv);
   case weight::query_norm:
-    return vector(has_norms, "attn_q_norm.weight", 0, size);
+    return vector(has_norms, "attn_q_norm.weight", 0, are_whole ? query : size);
   case weight::key_norm:
-    return vector(has_norms, "attn_k_norm.weight", 0, size);
+    return vector(has_norms, "attn_k_norm.weight", 0, are_whole ? kv : size);
   case weight::attention_out:
     return source{tensor("attn_output.weight"), 0, query_at, {hidden, query}};
   case weight::post_attention_norm:

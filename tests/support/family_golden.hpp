@@ -31,7 +31,7 @@ inline const std::vector<std::string> family_names = {
     "exaone4", "hunyuan", "glm4",       "qwen2moe",   "glm4moe",  "gpt_oss"};
 
 // The families whose features the interface of engines in libraries does not say.
-inline const std::vector<std::string> cpu_family_names = {"olmo2", "olmo3", "gpt_oss"};
+inline const std::vector<std::string> cpu_family_names = {"gpt_oss"};
 inline std::vector<std::string> gpu_family_names() {
   std::vector<std::string> names;
   for (const auto& name : family_names)

@@ -176,7 +176,7 @@ public:
         kept_table<&k::embed, &k::norm, &k::rotate, &k::attend, &k::gate, &k::cap, &k::choose,
                    &k::gather, &k::scatter, &k::spread, &k::feed, &k::draw, &k::multiply_few,
                    &k::multiply_tiles, &k::unpack, &k::group, &k::multiply_experts, &k::combine,
-                   &k::join>();
+                   &k::join, &k::norm_parts>();
     return table;
   }
   void* stream() noexcept override { return &list_; }

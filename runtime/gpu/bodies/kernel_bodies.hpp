@@ -152,6 +152,22 @@ struct head_reader {
   }
 };
 
+// `part` 0: the queries of the row, 1: its keys.
+template <class T, class Team>
+BATON_BODY void norm_part(Team& team, const row_norm_args& a, std::uint32_t row,
+                          std::uint32_t part) {
+  const std::uint32_t width = part == 0 ? a.query : a.key;
+  const float* gain = part == 0 ? a.query_norm : a.key_norm;
+  T* x = static_cast<T*>(a.projected) + std::uint64_t{row} * a.row_elements +
+         (part == 0 ? 0 : a.query);
+  float squares = 0;
+  for (std::uint32_t i = team.lane; i < width; i += team.lanes)
+    squares += widen(x[i]) * widen(x[i]);
+  const float scale = scale_of_norm(team, squares, width, a.epsilon);
+  for (std::uint32_t i = team.lane; i < width; i += team.lanes)
+    narrow(widen(x[i]) * scale * gain[i], x[i]);
+}
+
 BATON_BODY float grown_scale(const rotate_args& a, std::uint32_t position) {
   if (a.growth_weight == 0)
     return a.query_scale;

@@ -85,6 +85,16 @@ struct rotate_args {
   std::uint32_t growth_length = 1;
 };
 
+// x = norm(x) * gain for the queries and the keys of a row, each as a whole.
+struct row_norm_args {
+  element kind;
+  std::uint32_t rows, row_elements; // the distance between two rows
+  std::uint32_t query, key;         // their widths; keys follow queries
+  void* projected;                  // [rows, row_elements] of that kind
+  const float *query_norm, *key_norm;
+  float epsilon;
+};
+
 // softmax(query . key) . value over the positions up to a row's own; queries are already scaled.
 struct attend_args {
   element kind;
@@ -284,6 +294,7 @@ struct kernel_table {
   void (*multiply_experts)(const expert_args&, void* stream);
   void (*combine)(const combine_args&, void* stream);
   void (*join)(const join_args&, void* stream);
+  void (*norm_parts)(const row_norm_args&, void* stream);
 };
 
 const kernel_table& host_kernels();

@@ -75,6 +75,13 @@ __global__ void spread_kernel(spread_args a) {
   spread_row(team, a, blockIdx.x);
 }
 
+template <class T>
+__global__ void __launch_bounds__(wider) norm_parts_kernel(row_norm_args a) {
+  __shared__ float shared[wider / warp];
+  lane_of_block<wider> team{threadIdx.x, shared};
+  norm_part<T>(team, a, blockIdx.x, blockIdx.y);
+}
+
 __global__ void join_kernel(join_args a) {
   block_lane team{threadIdx.x, nullptr};
   join_row(team, a, blockIdx.x);
@@ -141,6 +148,12 @@ void join(const join_args& a, void* stream) {
   join_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
 }
 
+void norm_parts(const row_norm_args& a, void* stream) {
+  const dim3 grid(a.rows, 2);
+  with_type(a.kind,
+            [&](auto t) { norm_parts_kernel<decltype(t)><<<grid, wider, 0, on(stream)>>>(a); });
+}
+
 void feed(const feed_args& a, void* stream) {
   feed_kernel<<<(a.count + warp - 1) / warp, warp, 0, on(stream)>>>(a);
 }
@@ -166,7 +179,8 @@ const kernel_table& cuda_kernels() {
                                   group_on_cuda,
                                   multiply_experts_on_cuda,
                                   combine_on_cuda,
-                                  join};
+                                  join,
+                                  norm_parts};
   return table;
 }
 

@@ -139,13 +139,22 @@ void join(const join_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { join_row(alone, a, row); });
 }
 
+void norm_parts(const row_norm_args& a, void* /*stream*/) {
+  with_type(a.kind, [&]<class T>(T) {
+    for_rows(a.rows, [&](std::uint32_t row) {
+      norm_part<T>(alone, a, row, 0);
+      norm_part<T>(alone, a, row, 1);
+    });
+  });
+}
+
 } // namespace
 
 const kernel_table& host_kernels() {
   static constexpr kernel_table table{
       embed,  norm,    rotate,           attend,  gate, cap,          choose,
       gather, scatter, spread,           feed,    draw, multiply_few, multiply_few,
-      unpack, group,   multiply_experts, combine, join};
+      unpack, group,   multiply_experts, combine, join, norm_parts};
   return table;
 }
 

@@ -27,6 +27,8 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
       m.expert_used_count > m.expert_count)
     refuse(std::to_string(m.expert_used_count) + " of " + std::to_string(m.expert_count) +
            " experts");
+  if (m.head_norms == plugin::head_norm::whole_rows && with.width > 1)
+    refuse("norms of whole rows of queries on several ranks");
   if (m.has_parallel_ffn && m.expert_count > 0)
     refuse("experts beside attention");
   for (std::uint32_t i = 0; i < m.layer_count; ++i)

@@ -69,14 +69,26 @@ void stage::run_layer(std::uint32_t index) {
            rows_->rows());
   if (m.has_parallel_ffn) // reads the same rows
     gate_and_up(w.ffn.front(), m.ffn_size);
+  const bool are_whole = m.head_norms == plugin::head_norm::whole_rows;
+  if (are_whole)
+    on_->kernels().norm_parts({.kind = with_.weights,
+                               .rows = rows_->rows(),
+                               .row_elements = static_cast<std::uint32_t>(query + 2 * kv),
+                               .query = static_cast<std::uint32_t>(query),
+                               .key = static_cast<std::uint32_t>(kv),
+                               .projected = projected_.as<void>(),
+                               .query_norm = w.query_norm,
+                               .key_norm = w.key_norm,
+                               .epsilon = m.rms_epsilon},
+                              on_->stream());
   rotate_args r{};
   r.kind = with_.weights;
   r.rows = rows_->rows();
   r.heads = m.head_count;
   r.projected = projected_.as<void>();
   r.bias = w.projection_bias;
-  r.query_norm = w.query_norm;
-  r.key_norm = w.key_norm;
+  r.query_norm = are_whole ? nullptr : w.query_norm;
+  r.key_norm = are_whole ? nullptr : w.key_norm;
   r.cosine = layer.is_rotated ? weights_.rotations[layer.rotation].cosine : nullptr;
   r.sine = layer.is_rotated ? weights_.rotations[layer.rotation].sine : nullptr;
   r.dimensions = m.rotated_dimensions;

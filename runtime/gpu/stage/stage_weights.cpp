@@ -234,8 +234,9 @@ layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::ui
   l.projection_bias = loader.vectors({{name(weight::query_bias), query},
                                       {name(weight::key_bias), kv},
                                       {name(weight::value_bias), kv}});
-  l.query_norm = loader.vector(name(weight::query_norm), size);
-  l.key_norm = loader.vector(name(weight::key_norm), size);
+  const bool are_whole = m.head_norms == plugin::head_norm::whole_rows;
+  l.query_norm = loader.vector(name(weight::query_norm), are_whole ? query : size);
+  l.key_norm = loader.vector(name(weight::key_norm), are_whole ? kv : size);
   l.attention_out = loader.layer_matrix({name(weight::attention_out)}, hidden, query);
   l.post_attention_norm = loader.vector(name(weight::post_attention_norm), hidden);
   l.ffn_norm = loader.vector(name(weight::ffn_norm), hidden);

@@ -15,15 +15,15 @@ struct ffn_weights {
 struct layer_weights {
   const float *attention_norm = nullptr, *post_attention_norm = nullptr;
   const float *ffn_norm = nullptr, *post_ffn_norm = nullptr;
-  const float *query_norm = nullptr, *key_norm = nullptr;
-  const float* projection_bias = nullptr; // [(heads + 2 * kv_heads) * head_size]
-  matrix projection;                      // [as many, hidden]: query, key, value
-  matrix attention_out;                   // [hidden, heads * head_size]
-  matrix router;                          // [experts, hidden]; none: dense
-  std::vector<ffn_weights> ffn;           // one, or one per expert
-  const float* choice_bias = nullptr;     // [experts]
-  ffn_weights shared;                     // beside the experts, or empty
-  matrix shared_score;                    // [1, hidden]
+  const float *query_norm = nullptr, *key_norm = nullptr; // [head_size], or of all heads
+  const float* projection_bias = nullptr;                 // [(heads + 2 * kv_heads) * head_size]
+  matrix projection;                                      // [as many, hidden]: query, key, value
+  matrix attention_out;                                   // [hidden, heads * head_size]
+  matrix router;                                          // [experts, hidden]; none: dense
+  std::vector<ffn_weights> ffn;                           // one, or one per expert
+  const float* choice_bias = nullptr;                     // [experts]
+  ffn_weights shared;                                     // beside the experts, or empty
+  matrix shared_score;                                    // [1, hidden]
 };
 
 // Null if the model has no such weight, or not on this stage.

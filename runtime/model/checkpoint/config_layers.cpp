@@ -17,8 +17,10 @@ result<void> config_reader::read_experts() {
   if (published_.experts == expert_rule::glm) {
     count = "n_routed_experts";
     const auto layers = number("num_hidden_layers");
-    out_.names.layer_count =
-        layers ? std::optional(static_cast<std::uint64_t>(*layers)) : std::nullopt;
+    constexpr double layers_max = 1e6; // beyond, describe() refuses the number
+    if (layers && *layers >= 0.0 && *layers < layers_max) {
+      out_.names.layer_count = static_cast<std::uint64_t>(*layers);
+    }
   } else if (published_.experts != expert_rule::qwen3) {
     out_.names.experts =
         published_.experts == expert_rule::mixtral ? moe_names::mixtral : moe_names::granite;

@@ -369,6 +369,32 @@ TEST_CASE("the norm of a head may come after its rotation, and queries may grow"
     }
 }
 
+TEST_CASE("queries and keys of a row are normalised as wholes, values are not") {
+  constexpr std::uint32_t rows = 2, query = 37, key = 12, elements = query + 2 * key;
+  const auto before = random_floats(rows * elements, 1, 3), query_norm = random_floats(query, 2),
+             key_norm = random_floats(key, 3);
+  for (const auto lanes : lane_counts) {
+    auto after = before;
+    const row_norm_args a{element::f32, rows,         query + 2 * key,   query,
+                          key,          after.data(), query_norm.data(), key_norm.data(),
+                          1e-5F};
+    std::vector<double> expected;
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      const float* row = before.data() + r * elements;
+      for (const std::uint32_t part : {0U, 1U})
+        run_lanes(lanes, [&](thread_lane& lane) { norm_part<float>(lane, a, r, part); });
+      const double of_query = norm_scale({row, query}, 1e-5);
+      const double of_key = norm_scale({row + query, key}, 1e-5);
+      for (std::uint32_t i = 0; i < elements; ++i)
+        expected.push_back(double{row[i]} * (i < query ? of_query * double{query_norm[i]}
+                                             : i < query + key
+                                                 ? of_key * double{key_norm[i - query]}
+                                                 : 1.0));
+    }
+    check_all_near(after, expected);
+  }
+}
+
 TEST_CASE("shared experts join the others, times the sigmoid of their score") {
   constexpr std::uint32_t rows = 2, width = 37;
   const auto from = random_floats(rows * width, 1), before = random_floats(rows * width, 2);

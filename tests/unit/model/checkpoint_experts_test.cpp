@@ -98,6 +98,13 @@ TEST_CASE("mixtures are rejected by the unsupported field") {
       {"qwen3moe", set("mlp_only_layers", {1}), "'mlp_only_layers' is [1]"},
       {"qwen3moe", set("use_sliding_window", true), "'use_sliding_window' is true"},
       {"qwen3moe", set("attention_bias", true), "'attention_bias' is true"},
+      {"glm4moe", set("first_k_dense_replace", 2), "'first_k_dense_replace' is 2"},
+      {"glm4moe", set("num_hidden_layers", -2), "'num_hidden_layers'"},
+      {"glm4moe", set("n_group", 2), "'n_group' is 2"},
+      {"granitemoe", erase("num_experts_per_tok"), "'num_experts_per_tok' is missing"},
+      {"granite4", set("num_local_experts", 4), "'num_local_experts' is 4"},
+      {"granite4", set("layer_types", {"linear_attention", "full_attention"}), "layer 0"},
+      {"granite4", erase("shared_intermediate_size"), "'shared_intermediate_size' is missing"},
   };
   for (const auto& each : changes) {
     CAPTURE(each.family);
