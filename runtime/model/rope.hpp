@@ -14,8 +14,8 @@ namespace baton::model {
 std::vector<double> rope_frequencies(const rope_description& rope,
                                      std::span<const float> factors = {});
 
-// The tensor with the factors of a rope, or an empty name. Longrope has two tensors. The length that
-// the engine serves chooses, so that a row's rotation depends on its position alone.
+// The tensor with the factors of a rope, or an empty name. Longrope has two tensors. The length
+// that the engine serves chooses, so that a row's rotation depends on its position alone.
 std::string_view rope_factors_name(const rope_description& rope,
                                    std::uint32_t max_model_len) noexcept;
 
