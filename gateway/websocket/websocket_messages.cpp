@@ -39,11 +39,14 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   if (!call) {
     return call.error();
   }
-  // The messages carry the text of all choices as it is generated.
-  const char* whole_only = call->tools                 ? "tools"
-                           : call->shape.best_of != 0  ? "best_of"
-                           : !call->shape.echo.empty() ? "echo"
-                                                       : nullptr;
+  // The messages carry the text of all choices as it is generated, with its reasoning.
+  const auto& thinking = call->reasoning.param;
+  const char* whole_only = call->tools                       ? "tools"
+                           : call->shape.best_of != 0        ? "best_of"
+                           : !call->shape.echo.empty()       ? "echo"
+                           : !call->shape.includes_reasoning ? "include_reasoning"
+                           : !thinking.empty()               ? thinking.c_str()
+                                                             : nullptr;
   if (whole_only) {
     return fail_param(errc::unsupported_parameter, whole_only,
                       "'{}' is not supported on a WebSocket: send the request over HTTP",

@@ -276,6 +276,8 @@ TAKEN = {
     "continue_final_message": SWITCH,
     "chat_template_kwargs": {"{}", '{"a":1e308}'},
     "documents": {"[]"},
+    "include_reasoning": SWITCH,
+    "thinking_token_budget": {"-1"},
     "user": TEXT,
     "safety_identifier": TEXT,
     "session_id": TEXT,
