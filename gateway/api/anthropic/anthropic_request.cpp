@@ -2,6 +2,7 @@
 
 #include "gateway/api/anthropic/anthropic_input.hpp"
 #include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/model_defaults.hpp"
@@ -292,6 +293,8 @@ result<tokenize_call> parse_anthropic_count(std::string_view body, const request
   out.add_generation_prompt = asked.add_generation_prompt;
   out.tools = std::move(asked.request.tools);
   out.template_options = std::move(asked.request.template_options);
+  // A template that does not know these variables is unchanged, so the model need not be known.
+  put_reasoning_kwargs(asked.reasoning, out.template_options.kwargs);
   out.client_names = anthropic_field_names();
   return out;
 }

@@ -17,9 +17,17 @@ constexpr std::size_t effort_bytes_max = 16;
 constexpr std::array<std::string_view, 6> efforts{"none",   "minimal", "low",
                                                   "medium", "high",    "xhigh"};
 
+void put_budget(std::int32_t tokens_max, sampling_params& to) {
+  constraint bounded = to.constraint ? *to.constraint : constraint{constraint_kind::free, {}};
+  bounded.reasoning_tokens_max = tokens_max;
+  to.constraint = std::move(bounded);
+}
+
+} // namespace
+
 // The variables of templates: `enable_thinking` of Qwen 3, GLM and SmolLM3, `thinking` of DeepSeek
 // and Granite, `reasoning_effort` of gpt-oss. The client's own values are kept.
-void put_kwargs(const asked_reasoning& asked, std::string& kwargs) {
+void put_reasoning_kwargs(const asked_reasoning& asked, std::string& kwargs) {
   auto all = kwargs.empty() ? ordered::object()
                             : ordered::parse(kwargs, nullptr, /*allow_exceptions=*/false);
   if (!all.is_object()) {
@@ -39,14 +47,6 @@ void put_kwargs(const asked_reasoning& asked, std::string& kwargs) {
   }
   kwargs = all.empty() ? std::string() : json_text(all);
 }
-
-void put_budget(std::int32_t tokens_max, sampling_params& to) {
-  constraint bounded = to.constraint ? *to.constraint : constraint{constraint_kind::free, {}};
-  bounded.reasoning_tokens_max = tokens_max;
-  to.constraint = std::move(bounded);
-}
-
-} // namespace
 
 void ask_effort(field_reader& fields, std::string_view name, std::string_view effort,
                 asked_reasoning& out) {
@@ -87,7 +87,7 @@ result<void> settle_reasoning(openai_generate& call, const model_card& card) {
                                  asked.param, card.name)
                     : result<void>();
   }
-  put_kwargs(asked, call.request.template_options.kwargs);
+  put_reasoning_kwargs(asked, call.request.template_options.kwargs);
   if (asked.tokens_max >= 0) {
     put_budget(asked.tokens_max, call.request.terms.sampling);
   }

@@ -16,6 +16,9 @@ void read_reasoning(field_reader& fields, openai_generate& out);
 void ask_effort(field_reader& fields, std::string_view name, std::string_view effort,
                 asked_reasoning& out);
 
+// The wishes as variables of a template (chat_template_kwargs): a JSON object, or empty.
+void put_reasoning_kwargs(const asked_reasoning& asked, std::string& kwargs);
+
 // For callers that know the model. Requires: a chat. Errors: unsupported_parameter (the model does
 // not reason, and the request asks for it), with the parameter's name in `asked_reasoning`.
 result<void> settle_reasoning(openai_generate& call, const model_card& card);

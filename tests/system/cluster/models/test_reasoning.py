@@ -133,6 +133,10 @@ def test_anthropics_client_reads_blocks_of_thinking(cluster, whole):
     found = client.messages.create(**asked, thinking=thinking)
     assert [b.type for b in found.content] == ["thinking", "text"]
     assert found.content[0].thinking == whole["choices"][0]["message"]["reasoning"]
+    for asked_for in ({"thinking": thinking}, {}):  # the marks at the end of the prompt count
+        usage = client.messages.create(**asked, **asked_for).usage
+        counted = client.messages.count_tokens(model="smollm2", messages=ASK, **asked_for).input_tokens
+        assert usage.input_tokens + usage.cache_read_input_tokens == counted
     with client.messages.stream(**asked, thinking=thinking) as stream:
         kinds = [e.type for e in stream if e.type in ("thinking", "signature", "text")]
         final = stream.get_final_message().content

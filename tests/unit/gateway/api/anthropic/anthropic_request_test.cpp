@@ -163,6 +163,7 @@ TEST_CASE("the fields that make a prompt are counted, others are refused") {
   CHECK_FALSE(r->tools.empty());
   CHECK(r->add_generation_prompt);
   CHECK(r->model == "m");
+  CHECK(r->template_options.kwargs == R"({"enable_thinking":false,"thinking":false})");
   const auto refused = parse_anthropic_count(with_messages(R"({"role":"user","content":"a"})"),
                                              testing::default_limits);
   REQUIRE_FALSE(refused);
