@@ -42,7 +42,8 @@ enum class element : std::uint32_t { f32 = 0, f16 = 1, bf16 = 2 };
 // elements. `fp8`: e4m3 with a scale per output. `int4`: groups of settings::group weights along
 // the inputs, each with a scale and a minimum. Activations and sums stay in settings::weights.
 enum class quantization : std::uint32_t { none = 0, fp8 = 1, int4 = 2 };
-enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1 };
+// clamped_silu: min(gate, 7) * sigmoid(1.702 gate) * (clamp(up, -7, 7) + 1).
+enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1, clamped_silu = 2 };
 // The numbers of a head that rotate together: x[2i], x[2i+1] or x[i], x[i + dimensions/2].
 enum class rotation : std::uint32_t { pairs = 0, halves = 1 };
 enum class norm_form : std::uint32_t { rms = 0, layer = 1 };
@@ -76,7 +77,8 @@ struct rotation_angles {
 // the rotation comes first, or one norm is of all heads. Layers that grow queries
 // multiply them by 1 + growth_weight * ln(1 + floor((position + growth_offset) / growth_length)).
 // The product of a query and a key is scaled by attention_scale and capped. Softmax runs over the
-// visible positions. A query head uses kv head (its index / (head_count / kv_head_count)).
+// visible positions, and over the head's sink, a score without a value. A query head uses kv head
+// (its index / (head_count / kv_head_count)).
 struct decoder {
   std::uint32_t layer_count = 0;
   const layer* layers = nullptr; // [layer_count]
@@ -98,6 +100,7 @@ struct decoder {
   const rotation_angles* rotations = nullptr; // [rotation_count]
   float embedding_scale = 1, attention_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_soft_cap = 0, final_soft_cap = 0; // 0: none
+  bool has_sinks = false;
   float growth_weight = 0, growth_offset = 0;
   std::uint32_t growth_length = 1;
   // A mixture of experts replaces the ffn in some layers: the expert_used_count experts with the
@@ -115,7 +118,8 @@ struct decoder {
   std::uint32_t shared_ffn_size = 0;
 };
 
-// Matrices are row-major [outputs, inputs]; norms and biases have one row.
+// Matrices are row-major [outputs, inputs]; norms, biases and sinks have one row. The biases of
+// gate, up and down are those of experts; only rank 0 has those of down, which ranks sum.
 enum class weight : std::uint32_t {
   embedding = 0,
   output_norm,
@@ -142,6 +146,12 @@ enum class weight : std::uint32_t {
   shared_up,
   shared_down,
   shared_score,
+  attention_out_bias,
+  sinks,
+  router_bias,
+  gate_bias,
+  up_bias,
+  down_bias,
   count // not a weight
 };
 

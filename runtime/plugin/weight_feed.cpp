@@ -35,17 +35,8 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
 
 // A feature that the interface has no words for, or an empty text.
 std::string_view feature_beyond(const model::description& m) {
-  const bool biases_choice = m.has_choice_bias && m.router != model::router_kind::sigmoid;
-  const std::pair<bool, std::string_view> features[] = {
-      {m.has_attention_out_bias, "biases of attention's output"},
-      {m.has_sinks, "attention sinks"},
-      {m.has_router_bias || biases_choice, "biases of the router"},
-      {m.has_expert_bias, "biases of experts"},
-      {m.activation == model::activation_kind::clamped_silu, "clamped activations"},
-  };
-  for (const auto& [is_there, what] : features)
-    if (is_there)
-      return what;
+  if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
+    return "biases of the choice of experts without sigmoids";
   return {};
 }
 
@@ -146,8 +137,9 @@ plugin::decoder weight_feed::describe() const {
                  : own_.qk_norm == model::qk_norm_kind::rows        ? head_norm::whole_rows
                                                                     : head_norm::before_rotation;
   m.rms_epsilon = own_.rms_epsilon;
-  m.act =
-      own_.activation == model::activation_kind::silu ? activation::silu : activation::gelu_tanh;
+  m.act = own_.activation == model::activation_kind::silu   ? activation::silu
+          : own_.activation == model::activation_kind::gelu ? activation::gelu_tanh
+                                                            : activation::clamped_silu;
   if (!own_.ropes.empty()) {
     const auto& rope = own_.ropes.front(); // all rotate the same dimensions
     m.rotates = rope.kind == model::rope_kind::normal ? rotation::pairs : rotation::halves;
@@ -165,6 +157,7 @@ plugin::decoder weight_feed::describe() const {
   m.expert_used_count = own_.expert_used_count;
   m.expert_ffn_size = own_.expert_ffn_size;
   m.normalises_experts = own_.has_normalised_experts;
+  m.has_sinks = own_.has_sinks;
   m.growth_weight = own_.query_growth.weight;
   m.growth_offset = own_.query_growth.offset;
   m.growth_length = own_.query_growth.length;
@@ -208,6 +201,10 @@ std::optional<weight_feed::source> weight_feed::locate(const weight_name& name) 
   case weight::shared_up:
   case weight::shared_down:
   case weight::shared_score:
+  case weight::router_bias:
+  case weight::gate_bias:
+  case weight::up_bias:
+  case weight::down_bias:
     return locate_ffn(name);
   default:
     return locate_attention(name);
@@ -258,6 +255,10 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
     return vector(has_norms, "attn_k_norm.weight", 0, are_whole ? kv : size);
   case weight::attention_out:
     return source{tensor("attn_output.weight"), 0, query_at, {hidden, query}};
+  case weight::attention_out_bias:
+    return vector(model_.has_attention_out_bias, "attn_output.bias", 0, hidden);
+  case weight::sinks:
+    return vector(model_.has_sinks, "attn_sinks.weight", slice_.heads.first, slice_.heads.count);
   case weight::post_attention_norm:
     return vector(model_.has_post_norms, "post_attention_norm.weight", 0, hidden);
   default:
@@ -317,6 +318,21 @@ weight_feed::locate_beside_experts(const weight_name& name) const {
     return source{tensor("ffn_gate_inp.weight"), 0, 0, {experts, hidden}};
   if (name.which == weight::choice_bias && model_.has_choice_bias)
     return source{tensor("exp_probs_b.bias"), 0, 0, {1, experts}};
+  if (name.which == weight::router_bias && model_.has_router_bias)
+    return source{tensor("ffn_gate_inp.bias"), 0, 0, {1, experts}};
+  if (model_.has_expert_bias) // a row for each expert, of which a rank has columns
+    switch (name.which) {
+    case weight::gate_bias:
+      return source{tensor("ffn_gate_exps.bias"), 0, slice_.ffn.first, {experts, slice_.ffn.count}};
+    case weight::up_bias:
+      return source{tensor("ffn_up_exps.bias"), 0, slice_.ffn.first, {experts, slice_.ffn.count}};
+    case weight::down_bias:
+      if (slice_.rank != 0)
+        return std::nullopt;
+      return source{tensor("ffn_down_exps.bias"), 0, 0, {experts, hidden}};
+    default:
+      break;
+    }
   if (model_.shared_ffn_size == 0)
     return std::nullopt;
   const auto rows = beside(model_.shared_ffn_size);

@@ -30,16 +30,6 @@ inline const std::vector<std::string> family_names = {
     "olmo3",   "granite", "granitemoe", "granite4",   "cohere2",  "ernie4_5",   "seed_oss",
     "exaone4", "hunyuan", "glm4",       "qwen2moe",   "glm4moe",  "gpt_oss"};
 
-// The families whose features the interface of engines in libraries does not say.
-inline const std::vector<std::string> cpu_family_names = {"gpt_oss"};
-inline std::vector<std::string> gpu_family_names() {
-  std::vector<std::string> names;
-  for (const auto& name : family_names)
-    if (std::find(cpu_family_names.begin(), cpu_family_names.end(), name) == cpu_family_names.end())
-      names.push_back(name);
-  return names;
-}
-
 // A GGUF file, and mostly a directory as transformers saves it.
 inline std::vector<std::string> forms_of(const std::string& name) {
   const auto directory = source_directory() / "tests/data/model/families" / name;

@@ -76,6 +76,21 @@ struct own_dimensions {
   }
 };
 
+// Divides sums by the total of the softmax, with the head's sink, whose score may be the maximum.
+struct with_sink {
+  float kept = 1, whole;
+
+  BATON_BODY with_sink(const attend_args& a, std::uint32_t head, float most, float total)
+      : whole(total) {
+    if (a.sinks == nullptr)
+      return;
+    const float sink = a.sinks[head], higher = sink > most ? sink : most;
+    kept = expf(most - higher);
+    whole = total * kept + expf(sink - higher);
+  }
+  BATON_BODY float operator()(float sum) const { return sum * kept / whole; }
+};
+
 // One row, one group of heads, one part of the context. Requires: lanes_of_position<PerLane>
 // divides the team, PerLane is a multiple of 8.
 template <class T, class KV, std::uint32_t Group, std::uint32_t PerLane, class Team>
@@ -196,11 +211,12 @@ BATON_BODY void attend_group(Team& team, const attend_args& a, std::uint32_t row
       continue;
     const std::uint64_t head = std::uint64_t{row} * a.heads + first_head + g;
     if (a.splits == 1) {
+      const with_sink last_step(a, first_head + g, all, whole);
       auto* out = static_cast<T*>(a.out) + head * size + own.first;
       BATON_UNROLL
       for (std::uint32_t i = 0; i < PerLane; ++i)
         if (i < own.count)
-          narrow(sum[g][i] / whole, out[i]);
+          narrow(last_step(sum[g][i]), out[i]);
       continue;
     }
     float* part = a.parts + (head * a.splits + split) * (size + 2);
@@ -227,12 +243,13 @@ BATON_BODY void merge_head(Team& team, const attend_args& a, std::uint32_t row,
     most = parts[s * (size + 2)] > most ? parts[s * (size + 2)] : most;
   for (std::uint32_t s = 0; s < a.splits; ++s)
     total += parts[s * (size + 2) + 1] * expf(parts[s * (size + 2)] - most);
+  const with_sink last_step(a, head, most, total);
   auto* out = static_cast<T*>(a.out) + which * size;
   for (std::uint32_t i = team.lane; i < size; i += team.lanes) {
     float sum = 0;
     for (std::uint32_t s = 0; s < a.splits; ++s)
       sum += parts[s * (size + 2) + 2 + i] * expf(parts[s * (size + 2)] - most);
-    narrow(sum / total, out[i]);
+    narrow(last_step(sum), out[i]);
   }
 }
 

@@ -93,8 +93,12 @@ BATON_BODY void combine_row(Team& team, const combine_args& a, std::uint32_t row
   const std::uint32_t* order = a.order + std::uint64_t{row} * a.used;
   for (std::uint32_t i = team.lane; i < a.width; i += team.lanes) {
     float sum = 0;
-    for (std::uint32_t k = 0; k < a.used; ++k)
-      sum += a.weights[order[k]] * a.from[std::uint64_t{order[k]} * a.width + i];
+    for (std::uint32_t k = 0; k < a.used; ++k) {
+      float from = a.from[std::uint64_t{order[k]} * a.width + i];
+      if (a.bias != nullptr)
+        from += a.bias[std::uint64_t{a.chosen[order[k]]} * a.width + i];
+      sum += a.weights[order[k]] * from;
+    }
     a.out[std::uint64_t{row} * a.width + i] = sum;
   }
 }

@@ -33,8 +33,19 @@ BATON_BODY float soft_capped(float x, float cap) {
 BATON_BODY float activated(float x, plugin::activation act) {
   if (act == plugin::activation::silu)
     return x / (1 + expf(-x));
+  if (act == plugin::activation::clamped_silu) {
+    const float g = x > 7 ? 7 : x;
+    return g / (1 + expf(-1.702F * g));
+  }
   // The tanh form of gelu (arXiv 1606.08415).
   return 0.5F * x * (1 + tanhf(0.7978845608F * (x + 0.044715F * x * x * x)));
+}
+
+// The factor of an activated gate.
+BATON_BODY float upper(float x, plugin::activation act) {
+  if (act != plugin::activation::clamped_silu)
+    return x;
+  return (x > 7 ? 7 : x < -7 ? -7 : x) + 1;
 }
 
 template <class T, class Team>
@@ -94,6 +105,11 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
       more.load(added + i);
       if (has_gain)
         gain.load(a.added_gain + i);
+      if (a.added_bias != nullptr) {
+        BATON_UNROLL
+        for (std::uint32_t k = 0; k < Run; ++k)
+          more.value[k] += a.added_bias[i + k];
+      }
       BATON_UNROLL
       for (std::uint32_t k = 0; k < Run; ++k)
         if (a.added_scale == 1)
@@ -241,13 +257,22 @@ template <class T, std::uint32_t Run, class Team>
 BATON_BODY void gate_row_by_runs(Team& team, const gate_args& a, std::uint32_t row) {
   const auto* gate = static_cast<const T*>(a.gate_up) + 2 * std::uint64_t{row} * a.width;
   auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.width;
+  const std::uint64_t expert = a.experts != nullptr ? a.experts[row] : 0;
+  const float* bias = a.bias != nullptr ? a.bias + expert * 2 * a.width : nullptr;
   for (std::uint32_t i = team.lane * Run; i < a.width; i += team.lanes * Run) {
     run_of<T, Run> x, up;
     x.load(gate + i);
     up.load(gate + a.width + i);
+    if (bias != nullptr) {
+      BATON_UNROLL
+      for (std::uint32_t k = 0; k < Run; ++k) {
+        x.value[k] += bias[i + k];
+        up.value[k] += bias[a.width + i + k];
+      }
+    }
     BATON_UNROLL
     for (std::uint32_t k = 0; k < Run; ++k)
-      x.value[k] = activated(x.value[k], a.act) * up.value[k];
+      x.value[k] = activated(x.value[k], a.act) * upper(up.value[k], a.act);
     x.store(out + i);
   }
 }
@@ -266,8 +291,11 @@ BATON_BODY void choose_row(const choose_args& a, std::uint32_t row) {
   const float* scores = a.scores + std::uint64_t{row} * a.experts;
   std::uint32_t* chosen = a.chosen + std::uint64_t{row} * a.used;
   float* weights = a.weights + std::uint64_t{row} * a.used;
+  const auto score = [&](std::uint32_t e) {
+    return a.router_bias != nullptr ? scores[e] + a.router_bias[e] : scores[e];
+  };
   const auto rank = [&](std::uint32_t e) {
-    return a.choice_bias != nullptr ? sigmoid(scores[e]) + a.choice_bias[e] : scores[e];
+    return a.choice_bias != nullptr ? sigmoid(score(e)) + a.choice_bias[e] : score(e);
   };
   const bool is_softmax = a.form == plugin::router_form::softmax;
   for (std::uint32_t k = 0; k < a.used; ++k) {
@@ -280,12 +308,12 @@ BATON_BODY void choose_row(const choose_args& a, std::uint32_t row) {
         best = e;
     }
     chosen[k] = best;
-    weights[k] = is_softmax ? expf(scores[best] - scores[chosen[0]]) : sigmoid(scores[best]);
+    weights[k] = is_softmax ? expf(score(best) - score(chosen[0])) : sigmoid(score(best));
   }
   float sum = 0;
   if (is_softmax)
     for (std::uint32_t e = 0; e < (a.normalises ? a.used : a.experts); ++e)
-      sum += a.normalises ? weights[e] : expf(scores[e] - scores[chosen[0]]);
+      sum += a.normalises ? weights[e] : expf(score(e) - score(chosen[0]));
   else if (a.normalises)
     for (std::uint32_t k = 0; k < a.used; ++k)
       sum += weights[k];
@@ -321,7 +349,7 @@ BATON_BODY void scatter_row(Team& team, const scatter_args& a, std::uint32_t row
   const float* from = a.from + std::uint64_t{row} * a.width;
   float* to = a.out + std::uint64_t{a.picked[row]} * a.width;
   for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
-    to[i] += a.weights[row] * from[i];
+    to[i] += a.weights[row] * (a.bias != nullptr ? from[i] + a.bias[i] : from[i]);
 }
 
 template <class Team>

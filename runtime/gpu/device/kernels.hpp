@@ -52,9 +52,10 @@ struct norm_args {
   float added_scale = 1;       // of what is added
   const float* gain;           // [hidden]; null: no norm
   float epsilon;
-  void* out;                   // [rows, hidden] of that kind
-  bool copies = false;         // without a gain: out = stream; false: no out
-  bool subtracts_mean = false; // a norm of the deviations; not of what is added
+  void* out;                         // [rows, hidden] of that kind
+  bool copies = false;               // without a gain: out = stream; false: no out
+  bool subtracts_mean = false;       // a norm of the deviations; not of what is added
+  const float* added_bias = nullptr; // [hidden] of what is added; null: none, as with its gain
 };
 
 // The KV layout: [block][kv head][position in the block][dimension], keys and values separate.
@@ -113,6 +114,7 @@ struct attend_args {
   std::uint32_t splits;
   float*
       parts; // [rows, heads, splits, head_size + 2]: maximum, total, sums; null where splits is 1
+  const float* sinks = nullptr; // [heads]: a score without a value; null: none
 };
 
 // out = act(gate) * up
@@ -122,6 +124,10 @@ struct gate_args {
   const void* gate_up; // [rows, 2 * width] of that kind
   void* out;           // [rows, width] of that kind
   plugin::activation act;
+  // [experts, 2 * width], added before; null: none. Row i has the bias of experts[i], or of the
+  // first without a list.
+  const float* bias = nullptr;
+  const std::uint32_t* experts = nullptr;
 };
 
 // x = cap * tanh(scale * x / cap)
@@ -142,6 +148,7 @@ struct choose_args {
   plugin::router_form form = plugin::router_form::softmax;
   const float* choice_bias = nullptr; // [experts], of sigmoids; null: none
   float scale = 1;                    // of the weights
+  const float* router_bias = nullptr; // [experts], of the scores; null: none
 };
 
 // out += from, times the sigmoids of the rows' scores if there are some
@@ -168,6 +175,7 @@ struct scatter_args {
   const float* weights; // [rows]
   const float* from;    // [rows, width]
   float* out;
+  const float* bias = nullptr; // [width], added to each row of `from`; null: none
 };
 
 // out[row] = from[row] starting at column `first`, zeros elsewhere: a rank's part of rows that are
@@ -257,6 +265,9 @@ struct combine_args {
   const float* weights;       // [rows, used]
   const float* from;          // [rows * used, width]
   float* out;                 // [rows, width]
+  // [experts, width], added to each pair of the expert in `chosen` [rows * used]; null: none
+  const float* bias = nullptr;
+  const std::uint32_t* chosen = nullptr;
 };
 
 // out = the weights converted to `kind`

@@ -85,16 +85,17 @@ void expert_layers::run(std::size_t index, const layer_weights& layer, std::uint
                         .weights = weights_.as<float>(),
                         .form = m.router,
                         .choice_bias = layer.choice_bias,
-                        .scale = m.expert_scale},
+                        .scale = m.expert_scale,
+                        .router_bias = layer.router_bias},
                        on_.stream());
   if (rows <= rows_on_device_)
-    run_on_device(layer_matrices_[index], rows, in, out);
+    run_on_device(layer_matrices_[index], layer, rows, in, out);
   else
     run_by_host(layer, rows, in, out, sums);
 }
 
-void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows, const void* in,
-                                  float* out) {
+void expert_layers::run_on_device(const expert_matrices& of, const layer_weights& layer,
+                                  std::uint32_t rows, const void* in, float* out) {
   const auto& m = model_;
   const std::uint32_t used = m.expert_used_count, ffn = m.expert_ffn_size;
   const std::uint64_t pairs = std::uint64_t{rows} * used;
@@ -131,7 +132,9 @@ void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows,
                       .width = ffn,
                       .gate_up = gate_up_.as<void>(),
                       .out = gated_.as<void>(),
-                      .act = m.act},
+                      .act = m.act,
+                      .bias = layer.gate_up_bias,
+                      .experts = chosen_.as<std::uint32_t>()},
                      on_.stream());
   a.pairs_of_row = 1;
   a.columns = ffn;
@@ -147,7 +150,9 @@ void expert_layers::run_on_device(const expert_matrices& of, std::uint32_t rows,
                          .order = order_.as<std::uint32_t>(),
                          .weights = weights_.as<float>(),
                          .from = expert_out_.as<float>(),
-                         .out = out},
+                         .out = out,
+                         .bias = layer.down_bias,
+                         .chosen = chosen_.as<std::uint32_t>()},
                         on_.stream());
 }
 
@@ -173,12 +178,17 @@ void expert_layers::run_by_host(const layer_weights& layer, std::uint32_t rows, 
   // In the order of experts, so that a row's sum does not depend on other rows.
   for (std::size_t e = 0; e < by_expert_.size(); ++e)
     if (!by_expert_[e].rows.empty())
-      run_expert(layer.ffn[e], by_expert_[e], in, out);
+      run_expert(layer, e, in, out);
 }
 
-void expert_layers::run_expert(const ffn_weights& expert, const expert_rows& own, const void* in,
+void expert_layers::run_expert(const layer_weights& layer, std::size_t index, const void* in,
                                float* out) {
   const auto& m = model_;
+  const ffn_weights& expert = layer.ffn[index];
+  const expert_rows& own = by_expert_[index];
+  const auto bias_of = [&](const float* all, std::size_t columns) {
+    return all != nullptr ? all + index * columns : nullptr;
+  };
   const auto rows = static_cast<std::uint32_t>(own.rows.size());
   on_.upload(picked_.as<void>(), own.rows.data(), rows * sizeof(std::uint32_t));
   on_.upload(picked_weights_.as<void>(), own.weights.data(), rows * sizeof(float));
@@ -203,7 +213,8 @@ void expert_layers::run_expert(const ffn_weights& expert, const expert_rows& own
                       .width = m.expert_ffn_size,
                       .gate_up = gate_up_.as<void>(),
                       .out = gated_.as<void>(),
-                      .act = m.act},
+                      .act = m.act,
+                      .bias = bias_of(layer.gate_up_bias, std::size_t{2} * m.expert_ffn_size)},
                      on_.stream());
   products_.multiply({.kind = with_.weights,
                       .rows = rows,
@@ -219,7 +230,8 @@ void expert_layers::run_expert(const ffn_weights& expert, const expert_rows& own
                          .picked = picked_.as<std::uint32_t>(),
                          .weights = picked_weights_.as<float>(),
                          .from = expert_out_.as<float>(),
-                         .out = out},
+                         .out = out,
+                         .bias = bias_of(layer.down_bias, m.hidden_size)},
                         on_.stream());
 }
 

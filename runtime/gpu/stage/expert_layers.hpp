@@ -38,10 +38,11 @@ private:
   };
   void take_memory();
   void upload_addresses(const std::vector<layer_weights>& layers);
-  void run_on_device(const expert_matrices& of, std::uint32_t rows, const void* in, float* out);
+  void run_on_device(const expert_matrices& of, const layer_weights& layer, std::uint32_t rows,
+                     const void* in, float* out);
   void run_by_host(const layer_weights& layer, std::uint32_t rows, const void* in, float* out,
                    rank_sums* sums);
-  void run_expert(const ffn_weights& expert, const expert_rows& own, const void* in, float* out);
+  void run_expert(const layer_weights& layer, std::size_t index, const void* in, float* out);
 
   device& on_;
   const plugin::decoder& model_;

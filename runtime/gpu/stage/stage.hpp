@@ -81,7 +81,8 @@ private:
   void run_layer(std::uint32_t index);
   void gate_and_up(const ffn_weights& ffn, std::uint32_t width);
   void run_shared(const layer_weights& layer);
-  void norm(const float* added_gain, const float* gain, bool copies = false);
+  void norm(const float* added_gain, const float* gain, bool copies = false,
+            const float* added_bias = nullptr);
   void multiply(std::uint64_t outputs, std::uint64_t columns, const void* in, const matrix& weights,
                 void* out, bool is_out_f32, std::uint32_t rows);
   void sum_ranks();

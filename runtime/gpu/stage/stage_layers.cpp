@@ -26,7 +26,7 @@ void stage::compute() {
 }
 
 // Adds the pending rows to the stream, then computes its norm if there is a gain, or a copy.
-void stage::norm(const float* added_gain, const float* gain, bool copies) {
+void stage::norm(const float* added_gain, const float* gain, bool copies, const float* added_bias) {
   norm_args a{};
   a.kind = with_.weights;
   a.rows = rows_->rows();
@@ -39,6 +39,7 @@ void stage::norm(const float* added_gain, const float* gain, bool copies) {
   a.epsilon = model_.rms_epsilon;
   a.out = normed_.as<void>();
   a.copies = copies;
+  a.added_bias = added_bias;
   a.subtracts_mean = model_.norms == plugin::norm_form::layer;
   on_->kernels().norm(a, on_->stream());
   has_added_ = false;
@@ -112,12 +113,13 @@ void stage::run_layer(std::uint32_t index) {
   a.window = layer.window;
   a.soft_cap = m.attention_soft_cap;
   a.kv = r.kv;
+  a.sinks = w.sinks;
   attention_->attend(a, *rows_);
   multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
            rows_->rows());
   sum_ranks();
   has_added_ = true;
-  norm(w.post_attention_norm, w.ffn_norm, !m.has_pre_norms);
+  norm(w.post_attention_norm, w.ffn_norm, !m.has_pre_norms, w.attention_out_bias);
   if (w.router) {
     experts_->run(index, w, rows_->rows(), normed_.as<void>(), added_.as<float>(), sums_.get());
     run_shared(w);

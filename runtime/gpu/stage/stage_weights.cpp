@@ -102,6 +102,34 @@ public:
   const float* vector(weight_name name, std::uint64_t columns) {
     return static_cast<const float*>(add_weights({name}, {1, columns}, element::f32));
   }
+  const float* rows(weight_name name, std::uint64_t count, std::uint64_t columns) {
+    return static_cast<const float*>(add_weights({name}, {count, columns}, element::f32));
+  }
+  // Row i of the first, then row i of the second, and so on.
+  const float* rows_beside(weight_name first, weight_name second, std::uint64_t count,
+                           std::uint64_t columns) {
+    plugin::extent found;
+    if (!shard_.find(shard_.context, first, &found))
+      return nullptr;
+    memory_.push_back(on_.take(2 * count * columns * sizeof(float)));
+    auto* to = memory_.back().as<std::byte>();
+    const auto* begin = memory_.back().as<float>();
+    for (std::uint64_t row = 0; row < count; ++row)
+      for (const auto& name : {first, second}) {
+        if (!shard_.find(shard_.context, name, &found) || found.columns != columns ||
+            found.rows != count)
+          throw refused(plugin::status::unsupported_model, "biases of experts have wrong sizes");
+        chunks_.push_back({.name = name,
+                           .first = row,
+                           .rows = 1,
+                           .row_bytes = columns * sizeof(float),
+                           .as = element::f32,
+                           .to = to,
+                           .scales = nullptr});
+        to += columns * sizeof(float);
+      }
+    return begin;
+  }
   // Concatenates vectors of the given lengths.
   const float* vectors(const std::vector<std::pair<weight_name, std::uint64_t>>& parts) {
     std::uint64_t total = 0;
@@ -212,6 +240,10 @@ void add_beside_experts(weight_loader& loader, const plugin::decoder& m, std::ui
                         layer_weights& l) {
   const auto name = [&](weight which) { return weight_name{which, index, 0}; };
   l.choice_bias = loader.vector(name(weight::choice_bias), m.expert_count);
+  l.router_bias = loader.vector(name(weight::router_bias), m.expert_count);
+  l.gate_up_bias = loader.rows_beside(name(weight::gate_bias), name(weight::up_bias),
+                                      m.expert_count, m.expert_ffn_size);
+  l.down_bias = loader.rows(name(weight::down_bias), m.expert_count, m.hidden_size);
   if (m.shared_ffn_size == 0)
     return;
   const std::uint64_t hidden = m.hidden_size, ffn = m.shared_ffn_size;
@@ -238,6 +270,8 @@ layer_weights add_layer(weight_loader& loader, const plugin::decoder& m, std::ui
   l.query_norm = loader.vector(name(weight::query_norm), are_whole ? query : size);
   l.key_norm = loader.vector(name(weight::key_norm), are_whole ? kv : size);
   l.attention_out = loader.layer_matrix({name(weight::attention_out)}, hidden, query);
+  l.attention_out_bias = loader.vector(name(weight::attention_out_bias), hidden);
+  l.sinks = loader.vector(name(weight::sinks), m.head_count);
   l.post_attention_norm = loader.vector(name(weight::post_attention_norm), hidden);
   l.ffn_norm = loader.vector(name(weight::ffn_norm), hidden);
   l.router = loader.whole_matrix({name(weight::router)}, m.expert_count, hidden);

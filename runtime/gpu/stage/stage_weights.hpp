@@ -21,9 +21,13 @@ struct layer_weights {
   matrix attention_out;                                   // [hidden, heads * head_size]
   matrix router;                                          // [experts, hidden]; none: dense
   std::vector<ffn_weights> ffn;                           // one, or one per expert
-  const float* choice_bias = nullptr;                     // [experts]
-  ffn_weights shared;                                     // beside the experts, or empty
-  matrix shared_score;                                    // [1, hidden]
+  const float *choice_bias = nullptr, *router_bias = nullptr; // [experts]
+  const float* gate_up_bias = nullptr;       // [experts, 2 * ffn]: gate, then up, of each
+  const float* down_bias = nullptr;          // [experts, hidden]
+  const float* attention_out_bias = nullptr; // [hidden]
+  const float* sinks = nullptr;              // [heads]
+  ffn_weights shared;                        // beside the experts, or empty
+  matrix shared_score;                       // [1, hidden]
 };
 
 // Null if the model has no such weight, or not on this stage.

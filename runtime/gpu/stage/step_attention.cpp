@@ -39,7 +39,8 @@ attention_shape shape_of(const plugin::decoder& model, const plugin::settings& w
 step_attention::step_attention(device& on, const plugin::decoder& model,
                                const plugin::settings& with,
                                const std::function<void(const std::string&)>& log_line)
-    : on_(on), chosen_(on.attention(shape_of(model, with))) {
+    : on_(on), // no library knows sinks
+      chosen_(model.has_sinks ? chosen_attention{} : on.attention(shape_of(model, with))) {
   if (const auto line = log_text(chosen_); !line.empty())
     log_line(line);
   std::uint64_t parts = 0;

@@ -25,6 +25,7 @@ struct context {
   float cap;
   std::vector<float> query, keys, values;
   std::vector<std::uint32_t> table{9, 12, 4, 0, 5, 2, 13, 7, 1, 11, 3, 10, 6};
+  std::vector<float> sinks = {};                   // [heads], or empty
   std::uint32_t at[2] = {0, 0}, begin[2] = {0, 1}; // the first row has one position
 
   context(const head_shape& of, std::uint32_t last_position, std::uint32_t seen, float capped)
@@ -41,7 +42,7 @@ struct context {
       for (std::uint32_t h = 0; h < s.heads; ++h) {
         const auto first = window != 0 && at[row] >= window ? at[row] - window + 1 : 0;
         std::vector<double> sum(s.size);
-        double total = 0;
+        double total = sinks.empty() ? 0 : std::exp(double{sinks[h]});
         for (auto p = first; p <= at[row]; ++p) {
           const auto* key = &keys[page(row, h, p)];
           double score = 0;
@@ -80,6 +81,7 @@ struct context {
     a.blocks = table.data();
     a.window = window;
     a.soft_cap = cap;
+    a.sinks = sinks.empty() ? nullptr : sinks.data();
     a.kv = {element::f32,
             const_cast<float*>(keys.data()),
             const_cast<float*>(values.data()),
@@ -121,9 +123,14 @@ TEST_CASE("attention is softmax over the visible positions, for any lanes, group
   // Query heads per KV head: 1, 2, 3 (one less than a team of four), 8, and 11 (two teams).
   const head_shape shapes[] = {{2, 2, 12}, {4, 2, 64}, {6, 2, 40}, {8, 1, 16}, {11, 1, 24}};
   for (const auto& s : shapes)
-    for (const auto& [last, window, cap] :
-         {std::tuple(46U, 0U, 0.0F), {46U, 37U, 0.0F}, {13U, 5U, 1.5F}, {0U, 0U, 0.0F}}) {
-      const context c(s, last, window, cap);
+    for (const auto& [last, window, cap] : {std::tuple(46U, 0U, 0.0F),
+                                            {46U, 37U, 0.0F},
+                                            {13U, 5U, 1.5F},
+                                            {0U, 0U, 0.0F},
+                                            {45U, 0U, 0.0F}}) {
+      context c(s, last, window, cap);
+      if (last == 46U || last == 0U) // some above all scores
+        c.sinks = random_floats(s.heads, 4, 12);
       const auto expected = c.expected();
       CAPTURE(s.heads);
       CAPTURE(last);

@@ -1,44 +1,15 @@
 // Goal: the kernels compute what their comments specify, for every number of lanes. Method: the
 // bodies that a device compiles, with one lane and with threads as lanes, against sums in double.
-#include "runtime/gpu/bodies/kernel_bodies.hpp"
-#include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/gpu/kernel_cases.hpp"
 #include "tests/unit/gpu/kind_of.hpp"
-#include "tests/unit/gpu/thread_team.hpp"
-
-#include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
 using namespace baton;
 using namespace baton::testing;
 using namespace baton::gpu;
-
-namespace {
-
-constexpr std::uint32_t lane_counts[] = {1, 3, 8};
-// Sums of float32 over a few hundred terms, in any order.
-constexpr double near = 2e-5;
-
-void check_all_near(std::span<const float> found, const std::vector<double>& expected,
-                    double bound = near) {
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(std::abs(double{found[i]} - expected[i]) <= bound * (1 + std::abs(expected[i])));
-  }
-}
-
-double norm_scale(std::span<const float> row, double epsilon) {
-  double squares = 0;
-  for (const float x : row)
-    squares += double{x} * double{x};
-  return 1 / std::sqrt(squares / static_cast<double>(row.size()) + epsilon);
-}
-
-} // namespace
 
 // A row of whole runs of 16 bytes, and one without.
 TEST_CASE_TEMPLATE("a norm adds pending rows, normalises where it has a gain, and picks rows",
@@ -136,72 +107,6 @@ TEST_CASE_TEMPLATE("norms and gates handle rows of any type, in whole runs of 16
     }
 }
 
-namespace {
-
-// A row of queries, keys and values, and the pages that it is written to.
-struct rotation_case {
-  static constexpr std::uint32_t heads = 4, kv_heads = 2, size = 12, positions = 4, blocks = 3,
-                                 dimensions = 8, position = 6, block = 2;
-  std::vector<float> row = random_floats((heads + 2 * kv_heads) * size, 5);
-  std::vector<float> bias = random_floats((heads + 2 * kv_heads) * size, 6);
-  std::vector<float> query_norm = random_floats(size, 7), key_norm = random_floats(size, 8);
-  std::vector<float> cosine, sine;
-  std::vector<float> keys = std::vector<float>(blocks * kv_heads * positions * size, -77);
-  std::vector<float> values = keys;
-  std::uint32_t at[1] = {position};
-  std::uint32_t slot_mapping[1] = {block * positions + position % positions};
-  rotate_args args{};
-
-  rotation_case() {
-    for (std::uint32_t p = 0; p <= position; ++p)
-      for (std::uint32_t i = 0; i < dimensions / 2; ++i) {
-        cosine.push_back(std::cos(0.3F * static_cast<float>(p * (i + 1))));
-        sine.push_back(std::sin(0.3F * static_cast<float>(p * (i + 1))));
-      }
-    args.kind = element::f32;
-    args.rows = 1;
-    args.heads = heads;
-    args.bias = bias.data();
-    args.query_norm = query_norm.data();
-    args.key_norm = key_norm.data();
-    args.cosine = cosine.data();
-    args.sine = sine.data();
-    args.dimensions = dimensions;
-    args.epsilon = 1e-6F;
-    args.query_scale = 0.25F;
-    args.positions = at;
-    args.slot_mapping = slot_mapping;
-    args.kv = {element::f32, keys.data(), values.data(), positions, kv_heads, size};
-  }
-
-  // The expected head `h` of the row, by the definition.
-  std::vector<double> expected(std::uint32_t h) const {
-    std::vector<float> biased(size);
-    for (std::uint32_t i = 0; i < size; ++i)
-      biased[i] = row[h * size + i] + (args.bias != nullptr ? bias[h * size + i] : 0);
-    if (h >= heads + kv_heads)
-      return {biased.begin(), biased.end()};
-    const float* gain = h < heads ? args.query_norm : args.key_norm;
-    std::vector<double> x(biased.begin(), biased.end());
-    if (gain != nullptr)
-      for (std::uint32_t i = 0; i < size; ++i)
-        x[i] = double{biased[i]} * norm_scale(biased, 1e-6) * double{gain[i]};
-    auto y = x;
-    for (std::uint32_t i = 0; args.cosine != nullptr && i < dimensions / 2; ++i) {
-      const auto first = args.rotates_pairs ? 2 * i : i;
-      const auto second = args.rotates_pairs ? 2 * i + 1 : i + dimensions / 2;
-      const double angle = double{0.3F * static_cast<float>(position * (i + 1))};
-      y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
-      y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
-    }
-    for (auto& each : y)
-      each *= h < heads ? 0.25 : 1.0;
-    return y;
-  }
-};
-
-} // namespace
-
 TEST_CASE("heads get bias, norm, rotation and scale; keys and values change their page alone") {
   for (const auto lanes : lane_counts)
     for (const int variant : {0, 1, 2, 3}) {
@@ -282,138 +187,6 @@ TEST_CASE("gates, caps, embeddings and rows by expert follow their definitions")
   }
 }
 
-TEST_CASE("a norm of deviations, a copy without a gain, and scaled rows that are added") {
-  for (const std::uint32_t hidden : {70U, 72U})
-    for (const auto lanes : lane_counts) {
-      const auto stream = random_floats(hidden, 1, 2), gain = random_floats(hidden, 2),
-                 added = random_floats(hidden, 3);
-      auto sums = stream;
-      std::vector<float> out(hidden);
-      norm_args a{};
-      a.kind = element::f32;
-      a.rows = 1;
-      a.hidden = hidden;
-      a.stream = sums.data();
-      a.added = added.data();
-      a.added_scale = 0.5F;
-      a.gain = gain.data();
-      a.epsilon = 1e-5F;
-      a.out = out.data();
-      a.subtracts_mean = true;
-      const auto run = [&] {
-        run_lanes(lanes, [&](thread_lane& lane) { norm_row<float>(lane, a, 0); });
-      };
-      run();
-      std::vector<double> expected_sums, expected;
-      std::vector<float> deviations;
-      double mean = 0;
-      for (std::uint32_t i = 0; i < hidden; ++i) {
-        expected_sums.push_back(double{stream[i]} + 0.5 * double{added[i]});
-        mean += expected_sums.back() / hidden;
-      }
-      for (const double x : expected_sums)
-        deviations.push_back(static_cast<float>(x - mean));
-      const double scale = norm_scale(deviations, 1e-5);
-      for (std::uint32_t i = 0; i < hidden; ++i)
-        expected.push_back(double{deviations[i]} * scale * double{gain[i]});
-      check_all_near(sums, expected_sums);
-      check_all_near(out, expected);
-      a.gain = nullptr;
-      a.added = nullptr;
-      out.assign(hidden, -77);
-      run();
-      CHECK(std::count(out.begin(), out.end(), -77.0F) == hidden); // no copy is asked for
-      a.copies = true;
-      run();
-      CHECK(out == sums);
-    }
-}
-
-TEST_CASE("the norm of a head may come after its rotation, and queries may grow") {
-  for (const auto lanes : lane_counts)
-    for (const bool is_growing : {false, true}) {
-      rotation_case c, plain; // without norms and scale: the rotated heads
-      c.args.norms_behind = true;
-      c.args.growth_weight = is_growing ? 0.5F : 0.0F;
-      c.args.growth_offset = 1;
-      c.args.growth_length = 3; // position 6: two steps
-      plain.args.query_norm = plain.args.key_norm = nullptr;
-      const double scale = double{c.args.query_scale} * (is_growing ? 1 + 0.5 * std::log(3.0) : 1);
-      auto after = c.row;
-      c.args.projected = after.data();
-      for (std::uint32_t h = 0; h < c.heads + 2 * c.kv_heads; ++h)
-        run_lanes(lanes, [&](thread_lane& lane) { rotate_head<float, float>(lane, c.args, 0, h); });
-      const auto normed = [&](std::uint32_t head, const std::vector<float>& gain) {
-        const auto rotated = plain.expected(head);
-        const bool is_query = head < c.heads;
-        const std::vector<float> values = [&] {
-          std::vector<float> v;
-          for (const double x : rotated)
-            v.push_back(static_cast<float>(is_query ? x / double{c.args.query_scale} : x));
-          return v;
-        }();
-        const double own = norm_scale(values, double{c.args.epsilon});
-        std::vector<double> out;
-        for (std::uint32_t i = 0; i < c.size; ++i)
-          out.push_back(double{values[i]} * own * double{gain[i]} * (is_query ? scale : 1));
-        return out;
-      };
-      for (std::uint32_t h = 0; h < c.heads; ++h)
-        check_all_near({after.data() + h * c.size, c.size}, normed(h, c.query_norm));
-      for (std::uint32_t h = 0; h < c.kv_heads; ++h) {
-        const auto page =
-            ((c.block * c.kv_heads + h) * c.positions + c.position % c.positions) * c.size;
-        check_all_near({c.keys.data() + page, c.size}, normed(c.heads + h, c.key_norm));
-        check_all_near({c.values.data() + page, c.size}, plain.expected(c.heads + c.kv_heads + h));
-      }
-    }
-}
-
-TEST_CASE("queries and keys of a row are normalised as wholes, values are not") {
-  constexpr std::uint32_t rows = 2, query = 37, key = 12, elements = query + 2 * key;
-  const auto before = random_floats(rows * elements, 1, 3), query_norm = random_floats(query, 2),
-             key_norm = random_floats(key, 3);
-  for (const auto lanes : lane_counts) {
-    auto after = before;
-    const row_norm_args a{element::f32, rows,         query + 2 * key,   query,
-                          key,          after.data(), query_norm.data(), key_norm.data(),
-                          1e-5F};
-    std::vector<double> expected;
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      const float* row = before.data() + r * elements;
-      for (const std::uint32_t part : {0U, 1U})
-        run_lanes(lanes, [&](thread_lane& lane) { norm_part<float>(lane, a, r, part); });
-      const double of_query = norm_scale({row, query}, 1e-5);
-      const double of_key = norm_scale({row + query, key}, 1e-5);
-      for (std::uint32_t i = 0; i < elements; ++i)
-        expected.push_back(double{row[i]} * (i < query ? of_query * double{query_norm[i]}
-                                             : i < query + key
-                                                 ? of_key * double{key_norm[i - query]}
-                                                 : 1.0));
-    }
-    check_all_near(after, expected);
-  }
-}
-
-TEST_CASE("shared experts join the others, times the sigmoid of their score") {
-  constexpr std::uint32_t rows = 2, width = 37;
-  const auto from = random_floats(rows * width, 1), before = random_floats(rows * width, 2);
-  const std::vector<float> scores{0.5F, -2.0F};
-  for (const bool is_gated : {false, true})
-    for (const auto lanes : lane_counts) {
-      auto out = before;
-      const join_args a{rows, width, is_gated ? scores.data() : nullptr, from.data(), out.data()};
-      std::vector<double> expected;
-      for (std::uint32_t r = 0; r < rows; ++r) {
-        run_lanes(lanes, [&](thread_lane& lane) { join_row(lane, a, r); });
-        const double weight = is_gated ? 1 / (1 + std::exp(-double{scores[r]})) : 1;
-        for (std::uint32_t i = 0; i < width; ++i)
-          expected.push_back(double{before[r * width + i]} + weight * double{from[r * width + i]});
-      }
-      check_all_near(out, expected);
-    }
-}
-
 TEST_CASE("the drawn tokens feed the rows, with a substitute where nothing could be drawn") {
   const std::uint32_t rows[] = {3, 0, 4}, draws[] = {1, 2, 0};
   const std::int32_t drawn[] = {70, 80, -1};
@@ -435,31 +208,4 @@ TEST_CASE("the best experts are chosen with the right weights; the lower index w
       sum += normalises && x < 1.0F ? 0 : std::exp(double{x});
     check_all_near({weights, 3}, {std::exp(2.0) / sum, std::exp(2.0) / sum, std::exp(1.0) / sum});
   }
-}
-
-TEST_CASE("experts are weighed by sigmoids, and a bias only chooses") {
-  const std::vector<float> scores{0.5F, 2.0F, 1.5F, -1.0F}, bias{0, -1, 0, 1};
-  const auto sigmoid_of = [&](std::size_t e) { return 1 / (1 + std::exp(-double{scores[e]})); };
-  for (const bool normalises : {false, true})
-    for (const bool is_biased : {false, true}) {
-      std::uint32_t chosen[2] = {};
-      float weights[2] = {};
-      host_kernels().choose({.rows = 1,
-                             .experts = 4,
-                             .used = 2,
-                             .scores = scores.data(),
-                             .normalises = normalises,
-                             .chosen = chosen,
-                             .weights = weights,
-                             .form = plugin::router_form::sigmoid,
-                             .choice_bias = is_biased ? bias.data() : nullptr,
-                             .scale = 1.5F},
-                            nullptr);
-      const std::vector<std::uint32_t> expected =
-          is_biased ? std::vector<std::uint32_t>{3, 2} : std::vector<std::uint32_t>{1, 2};
-      CHECK(std::vector<std::uint32_t>(chosen, chosen + 2) == expected);
-      const double sum = normalises ? sigmoid_of(expected[0]) + sigmoid_of(expected[1]) : 1.0;
-      check_all_near({weights, 2},
-                     {1.5 * sigmoid_of(expected[0]) / sum, 1.5 * sigmoid_of(expected[1]) / sum});
-    }
 }

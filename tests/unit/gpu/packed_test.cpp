@@ -372,7 +372,7 @@ TEST_CASE_TEMPLATE("products of few rows with unpacked weights are sums of their
 // group's range. Random weights of 64 columns average out little of it. Measured: up to 0.11 and
 // 0.35.
 TEST_CASE("with packed weights a family stays close to transformers, in few and many rows") {
-  for (const auto& name : gpu_family_names()) {
+  for (const auto& name : family_names) {
     const family_golden golden(name);
     if (golden.description.expert_count > 0)
       continue; // near-ties of its router resolve differently

@@ -121,7 +121,7 @@ micro_batch drawing_batch(std::uint32_t step) {
 
 // Summed by the host, and as a device that sums by itself would: the same bits here.
 TEST_CASE("two ranks behind the plugin ABI give the logits of transformers") {
-  for (const auto& name : gpu_family_names()) {
+  for (const auto& name : family_names) {
     const family_golden golden(name);
     CAPTURE(name);
     if (golden.description.kv_head_count < 2)
