@@ -56,12 +56,14 @@ struct cache {
 struct extras {
   std::uint32_t window = 0;
   float soft_cap = 0.0F;
+  std::vector<float> sinks = {}; // [queries], or empty
 };
 
 // [queries][head_size]
 std::vector<float> attend_by_kernel(cpu::isa which, const cache& kv,
                                     const std::vector<float>& queries,
-                                    const std::vector<std::uint32_t>& positions, extras with = {}) {
+                                    const std::vector<std::uint32_t>& positions,
+                                    const extras& with = {}) {
   std::vector<float> out(queries.size());
   std::vector<const float*> q;
   std::vector<float*> o;
@@ -72,12 +74,12 @@ std::vector<float> attend_by_kernel(cpu::isa which, const cache& kv,
   const auto pages = kv.pointers();
   cpu::kernels_for(which).attend[static_cast<std::size_t>(kv.format)](
       {q.data(), positions.data(), positions.size(), pages.data(), pages.front(), kv.size, o.data(),
-       with.window, with.soft_cap});
+       with.window, with.soft_cap, with.sinks.empty() ? nullptr : with.sinks.data()});
   return out;
 }
 
 std::vector<double> exact(const cache& kv, const float* query, std::uint32_t last,
-                          extras with = {}) {
+                          const extras& with = {}) {
   const std::size_t first = with.window == 0 || last < with.window ? 0 : last + 1 - with.window;
   const double cap = double{with.soft_cap};
   std::vector<double> weights(last + 1), out(kv.size, 0.0);
@@ -88,6 +90,10 @@ std::vector<double> exact(const cache& kv, const float* query, std::uint32_t las
     if (cap > 0)
       weights[p] = cap * std::tanh(weights[p] / cap);
     most = std::max(most, weights[p]);
+  }
+  if (!with.sinks.empty()) {
+    most = std::max(most, double{with.sinks.front()});
+    sum = std::exp(double{with.sinks.front()} - most);
   }
   for (std::size_t p = first; p <= last; ++p)
     sum += weights[p] = std::exp(weights[p] - most);
@@ -118,6 +124,23 @@ TEST_CASE("attention is the softmax average, on every head size and instruction 
     }
 }
 
+TEST_CASE("a sink takes its share of the softmax, also above all scores") {
+  const cache kv(cpu::kv_format::f16, 64, 3, 21);
+  for (const std::uint32_t last : {0U, 63U, 100U, 191U})
+    for (const float sink : {-1e4F, -3.0F, 2.0F, 40.0F, 1e4F}) {
+      CAPTURE(last);
+      CAPTURE(sink);
+      const auto query = random_floats(64, last + 1, 2.0F);
+      const extras with{.window = 70, .sinks = {sink}};
+      const auto expected = exact(kv, query.data(), last, with);
+      const auto reference = attend_by_kernel(cpu::isa::portable, kv, query, {last}, with);
+      for (std::size_t d = 0; d < 64; ++d)
+        CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
+      for (const auto which : available_isas())
+        CHECK(first_difference(reference, attend_by_kernel(which, kv, query, {last}, with)) == -1);
+    }
+}
+
 TEST_CASE("a query's attention has the same bits whatever other queries are in the call") {
   for (const auto format : kv_formats) {
     CAPTURE(cpu::name_of(format));
@@ -145,7 +168,7 @@ TEST_CASE("a window and a soft cap follow their definitions, with the same bits 
   for (const auto format : kv_formats) {
     CAPTURE(cpu::name_of(format));
     const cache kv(format, 64, 3, 51);
-    for (const extras with :
+    for (const extras& with :
          {extras{1, 0}, extras{2, 3}, extras{40, 0}, extras{63, 5}, extras{64, 0}, extras{65, 0},
           extras{128, 2}, extras{500, 0}, extras{0, 2}})
       for (const std::uint32_t last : {0U, 1U, 39U, 40U, 62U, 63U, 64U, 104U, 127U, 128U, 191U}) {

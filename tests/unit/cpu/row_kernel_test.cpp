@@ -40,6 +40,62 @@ TEST_CASE("rms_norm divides by the root mean square, to the same bits everywhere
   }
 }
 
+TEST_CASE("layer_norm divides the deviations from the mean, to the same bits everywhere") {
+  for (const std::size_t n : {16U, 32U, 80U, 576U}) {
+    auto x = random_floats(n, 3, 5.0F);
+    for (auto& v : x)
+      v += 7.0F;
+    const auto gain = random_floats(n, 4);
+    std::vector<float> expected(n), found(n);
+    portable().layer_norm(x.data(), gain.data(), n, 1e-5F, expected.data());
+    double mean = 0, squares = 0;
+    for (const float v : x)
+      mean += double{v} / static_cast<double>(n);
+    for (const float v : x)
+      squares += (double{v} - mean) * (double{v} - mean);
+    const double root = std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    for (std::size_t i = 0; i < n; ++i)
+      CHECK(double{expected[i]} ==
+            doctest::Approx((double{x[i]} - mean) / root * double{gain[i]}).epsilon(1e-5));
+    for (const auto which : available_isas()) {
+      cpu::kernels_for(which).layer_norm(x.data(), gain.data(), n, 1e-5F, found.data());
+      CHECK(first_difference(expected, found) == -1);
+    }
+    x[5] = INFINITY; // stays visible in the whole row
+    for (const auto which : available_isas()) {
+      cpu::kernels_for(which).layer_norm(x.data(), gain.data(), n, 1e-5F, found.data());
+      CHECK(std::all_of(found.begin(), found.end(), [](float v) { return std::isnan(v); }));
+    }
+  }
+}
+
+TEST_CASE("clamped silu limits gates and ups, and keeps overflow visible") {
+  auto gate = random_floats(4096, 5, 12.0F), up = random_floats(4096, 6, 12.0F);
+  for (std::size_t i = 0; i < 8; ++i)
+    gate[i] = std::vector<float>{-1e30F, -200, -7, 0, 7, 7.5F, 300, 1e30F}[i];
+  std::vector<float> expected(gate.size()), found(gate.size());
+  portable().clamped_silu_multiply(gate.data(), up.data(), gate.size(), expected.data());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double g = std::min(double{gate[i]}, 7.0);
+    const double u = std::clamp(double{up[i]}, -7.0, 7.0);
+    CAPTURE(gate[i]);
+    CHECK(double{expected[i]} ==
+          doctest::Approx(g / (1.0 + std::exp(-1.702 * g)) * (u + 1.0)).epsilon(5e-6).scale(1e-30));
+  }
+  for (const auto which : available_isas()) {
+    const auto& table = cpu::kernels_for(which);
+    table.clamped_silu_multiply(gate.data(), up.data(), gate.size(), found.data());
+    CHECK(first_difference(expected, found) == -1);
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      const std::vector<float> row(16, bad), other(16, 1.0F);
+      table.clamped_silu_multiply(row.data(), other.data(), 16, found.data());
+      CHECK(std::isnan(found[0]));
+      table.clamped_silu_multiply(other.data(), row.data(), 16, found.data());
+      CHECK(std::isnan(found[0]));
+    }
+  }
+}
+
 TEST_CASE("silu is accurate from large negative to large positive gates") {
   std::vector<float> gate = {-1e30F, -200, -104, -90, -50, -1, -1e-8F, 0,
                              1e-8F,  0.5F, 1,    20,  88,  90, 300,    1e30F};
