@@ -15,14 +15,14 @@ def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(ours), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
-def python_with(package):
-    """Its path, or the reason why there is none."""
+def python_with(package, *modules):
+    """Its path, or the reason why there is none. `modules`: parts of the package that must be importable too."""
     variable = f"BATON_{package.upper()}_PYTHON"
     why = f"{package} is nowhere: set {variable}"
     for python in (os.environ.get(variable), sys.executable, str(ROOT / f"build/{package}/bin/python")):
         if not python or not os.access(python, os.X_OK):
             continue
-        needs = f"import flatbuffers, numpy, pytest, {package}, zmq"
+        needs = f"import {', '.join(('flatbuffers', 'numpy', 'pytest', package, 'zmq', *modules))}"
         tried = subprocess.run([python, "-c", needs], env=environment(), capture_output=True, text=True, timeout=300)
         if tried.returncode == 0:
             return python, ""
@@ -30,5 +30,5 @@ def python_with(package):
     return None, why
 
 
-def python_with_torch():
-    return python_with("torch")
+def python_with_torch(*modules):
+    return python_with("torch", *modules)

@@ -46,7 +46,8 @@ def is_guided(line):
     return line.section.startswith("From ") or (line.section == SNIPPETS and line.page in {f"docs/{page}" for page in PAGES.values()})
 
 
-ASKS = [line for line in ALL if asks_a_server(line) and not is_guided(line)]
+OF_THINKERS = "docs/apis/reasoning.md"  # test_reasoning.py runs its line: the default model does not think
+ASKS = [line for line in ALL if asks_a_server(line) and not is_guided(line) and line.page != OF_THINKERS]
 # Pages whose programs ask a server as it is by default; those of test_guides.py run there.
 PROGRAMS = [(page, body) for page in ("embeddings.md", "errors-and-retries.md", "responses.md", "websocket.md")
             for kind, body in command_lines.BLOCK.findall((ROOT / "docs/apis" / page).read_text()) if kind == "python"]

@@ -220,9 +220,9 @@ def test_a_reference_that_leads_nowhere_is_refused(home, hub, words, message):
 
 def test_a_hub_that_is_busy_is_asked_again_when_it_wishes(home, hub):
     hub.next_answers = [("/revision/", 429, {"Retry_After": 1}), ("/resolve/", 503, {}), ("signed", 500, {})]
-    begin = time.monotonic()
+    begin = time.perf_counter()
     pulled(home, "hf:org/gguf")
-    assert time.monotonic() - begin >= 1
+    assert time.perf_counter() - begin >= 1
     hub.next_answers = [("/revision/", 429, {"Retry_After": 3600})]
     assert "Retry-After: 3600" in refused(home, "pull", "hf:org/gguf:Q8_0")
 

@@ -1,7 +1,9 @@
 """Reasoning of a model, through every API: separated, bounded, turned off, and the same after kill -9. The model is a tiny
 one of random weights whose vocabulary and template have the marks of Qwen 3; a budget ends what it thinks."""
 import json
+import re
 import shutil
+import subprocess
 
 import anthropic
 import ollama
@@ -74,6 +76,13 @@ def test_what_the_model_thinks_is_apart_and_ends_with_its_budget(cluster, whole)
     assert less["usage"]["completion_tokens_details"]["reasoning_tokens"] == 5
     none = chat(cluster, thinking_token_budget=0)["choices"][0]["message"]
     assert "reasoning" not in none and none["content"]
+
+
+def test_the_line_of_the_page_is_answered(cluster):
+    line = re.search(r"^```\n(curl .*?)^```", (ROOT / "docs/apis/reasoning.md").read_text(), re.S | re.M)[1]
+    asked = ["bash", "-c", line.replace("localhost:8000", f"127.0.0.1:{cluster.http_port}").replace("curl ", "curl -sS --fail-with-body ")]
+    answer = json.loads(subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert answer["choices"][0]["message"]["reasoning"]
 
 
 def test_thinking_is_turned_off_by_each_of_its_names(cluster):
