@@ -74,7 +74,7 @@ def is_of_tests(module):
 
 def give_clock(clock):
     for name, module in list(sys.modules.items()):
-        if name != __name__ and getattr(module, "time", None) is time and is_of_tests(module):
+        if name != __name__ and vars(module).get("time") is time and is_of_tests(module):
             module.time = clock
 
 

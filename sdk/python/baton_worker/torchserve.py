@@ -248,7 +248,7 @@ def provide_handlers() -> None:
     for name in torch_handlers.NAMES:
 
         def load(wanted: str, name: str = name) -> Any:
-            if wanted.startswith("__"):
+            if not wanted[:1].isupper():  # no class: others look through all modules for names of theirs
                 raise AttributeError(wanted)
             return getattr(own_handler(name), wanted)
 

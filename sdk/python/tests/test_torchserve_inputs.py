@@ -245,6 +245,7 @@ def test_what_a_handler_of_images_lacks_is_named(tmp_path, monkeypatch, name):
     (tmp_path / "own.py").write_text(f"from ts.torch_handler.{name} import Anything\n")
     with pytest.raises(ValueError, match="torchvision.* not installed"):
         torchserve.make(context(str(tmp_path / "own.py")))
+    assert not hasattr(sys.modules[f"ts.torch_handler.{name}"], "time")  # programs that look through all modules ask so
 
 
 def test_handlers_of_images_on_torch():
