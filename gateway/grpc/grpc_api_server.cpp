@@ -212,7 +212,6 @@ void grpc_api_server::wall::serve(std::uint64_t number, const std::function<void
 }
 
 void grpc_api_server::wall::loop() {
-  facts->wait_informed();
   for (auto due = grpc_call::clock::now();;) {
     auto now = news->take();
     for (auto& [number, what] : now.events) {

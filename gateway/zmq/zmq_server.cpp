@@ -273,7 +273,6 @@ void zmq_server::wall::loop() {
 }
 
 void zmq_server::wall::run() {
-  facts->wait_informed();
   while (!is_stopping) {
     try {
       loop();

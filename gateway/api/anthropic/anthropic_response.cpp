@@ -75,26 +75,20 @@ ordered text_block(std::string_view text) {
 } // namespace
 
 void anthropic_unary::add(chunk c) {
-  call_delta more;
-  parser_.add(c, c.text, more);
-  if (c.finish != finish::none) {
-    parser_.finish(more);
-  }
-  append(read_, more);
+  parser_.collect(c, read_);
   c.text.clear();
   last_ = std::move(c);
 }
 
 http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& /*when*/) const {
-  const auto& read = read_;
   auto content = ordered::array();
-  if (!read.reasoning.empty() && shape_.includes_reasoning) {
-    content.push_back(thinking_block(read.reasoning));
+  if (!read_.reasoning.empty() && shape_.includes_reasoning) {
+    content.push_back(thinking_block(read_.reasoning));
   }
-  if (!read.text.empty()) {
-    content.push_back(text_block(read.text));
+  if (!read_.text.empty()) {
+    content.push_back(text_block(read_.text));
   }
-  for (const auto& call : read.calls) {
+  for (const auto& call : read_.calls) {
     // Arguments that `max_tokens` cuts are no JSON, and `input` must be an object.
     auto input = ordered::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
     content.push_back(tool_use_block(shape_, who, call,
@@ -102,7 +96,7 @@ http_reply anthropic_unary::reply(const reply_identity& who, const reply_times& 
   }
   auto body = message_head(shape_, who);
   body["content"] = std::move(content);
-  body.update(stop_fields(last_, !read.calls.empty()));
+  body.update(stop_fields(last_, !read_.calls.empty()));
   body["usage"] = anthropic_usage(last_);
   return json_reply(json_text(body));
 }

@@ -166,7 +166,7 @@ private:
       out.reasoning.is_on = value->get<bool>();
       out.reasoning.param = "think";
     } else if (value->is_string()) {
-      ask_effort(fields_, "think", fields_.text("think", {}, format_name_bytes_max), out.reasoning);
+      ask_effort(fields_, "think", out.reasoning);
     } else {
       fields_.refuse_type("think", "true, false or a level", *value);
     }

@@ -96,12 +96,7 @@ void ollama_unary::add(chunk c) {
   if (!first_ && is_of_answer(c)) {
     first_ = shape_.clock.now();
   }
-  call_delta more;
-  parser_.add(c, c.text, more);
-  if (c.finish != finish::none) {
-    parser_.finish(more);
-  }
-  append(read_, more);
+  parser_.collect(c, read_);
   std::move(c.details.begin(), c.details.end(), std::back_inserter(details_));
   c.text.clear();
   c.details.clear();

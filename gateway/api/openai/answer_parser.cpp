@@ -149,6 +149,15 @@ void answer_parser::finish(call_delta& out) {
   }
 }
 
+void answer_parser::collect(const chunk& c, call_delta& all) {
+  call_delta more;
+  add(c, c.text, more);
+  if (c.finish != baton::finish::none) {
+    finish(more);
+  }
+  append(all, more);
+}
+
 void append(call_delta& all, const call_delta& more) {
   all.reasoning += more.reasoning;
   all.text += more.text;

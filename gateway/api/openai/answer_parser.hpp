@@ -18,9 +18,9 @@ namespace baton::gateway {
 // Separates the reasoning, up to its mark, from the answer behind it. White space at both ends of
 // the reasoning belongs to neither.
 //
-//   lead --open mark--> begun --other than white space--> inside --close mark--> gap --same-->
-//   answer
-//    +--anything else--> answer
+//   lead --open mark--> begun --other than space--> inside --close mark--> gap
+//     |                                                                      |
+//     +--anything else--> answer <------------------other than space---------+
 class reasoning_parser {
 public:
   // `is_inside`: the prompt has the mark that opens.
@@ -45,12 +45,14 @@ private:
 // The reader of an answer. Without calls and reasoning all of it is text.
 class answer_parser {
 public:
-  // `calls`: null if no tools may be called. Without `reads_reasoning` it is text.
+  // `calls`: null if no tools may be called. Without `reads_reasoning`, reasoning stays text.
   answer_parser(const std::shared_ptr<const call_reading>& calls, bool reads_reasoning);
 
   // Text of this chunk, or the next part of it. The chunk says how the answer begins.
   void add(const chunk& c, std::string_view piece, call_delta& out);
   void finish(call_delta& out);
+  // Adds the parts of a whole chunk to those before; the last chunk ends the answer.
+  void collect(const chunk& c, call_delta& all);
   std::uint32_t calls() const noexcept { return calls_ ? calls_->calls() : 0; } // so far
   // Tokens of the reasoning, with its marks, so far. If it ends within a chunk of several tokens,
   // these are divided by their bytes.

@@ -48,8 +48,8 @@ void put_reasoning_kwargs(const asked_reasoning& asked, std::string& kwargs) {
   kwargs = all.empty() ? std::string() : json_text(all);
 }
 
-void ask_effort(field_reader& fields, std::string_view name, std::string_view effort,
-                asked_reasoning& out) {
+void ask_effort(field_reader& fields, std::string_view name, asked_reasoning& out) {
+  const auto effort = fields.text(name, {}, effort_bytes_max);
   if (std::find(efforts.begin(), efforts.end(), effort) == efforts.end()) {
     fields.refuse(
         errc::invalid_value, name,
@@ -64,8 +64,7 @@ void ask_effort(field_reader& fields, std::string_view name, std::string_view ef
 void read_reasoning(field_reader& fields, openai_generate& out) {
   auto& asked = out.reasoning;
   if (fields.find("reasoning_effort")) {
-    ask_effort(fields, "reasoning_effort", fields.text("reasoning_effort", {}, effort_bytes_max),
-               asked);
+    ask_effort(fields, "reasoning_effort", asked);
   }
   out.shape.includes_reasoning = fields.boolean("include_reasoning", true);
   constexpr auto most = std::numeric_limits<std::int32_t>::max();

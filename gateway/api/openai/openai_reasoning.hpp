@@ -13,8 +13,7 @@ void read_reasoning(field_reader& fields, openai_generate& out);
 
 // "none", "minimal", "low", "medium", "high", "xhigh"; "none" turns it off. Other texts are refused
 // under `name`.
-void ask_effort(field_reader& fields, std::string_view name, std::string_view effort,
-                asked_reasoning& out);
+void ask_effort(field_reader& fields, std::string_view name, asked_reasoning& out);
 
 // The wishes as variables of a template (chat_template_kwargs): a JSON object, or empty.
 void put_reasoning_kwargs(const asked_reasoning& asked, std::string& kwargs);

@@ -125,7 +125,9 @@ std::string models_body(const std::vector<model_card>& cards,
 }
 
 openai_unary::openai_unary(const reply_shape& shape)
-    : shape_(shape), choices_(shape.prompts * std::max(shape.choices, shape.best_of)),
+    : shape_(shape),
+      choices_(shape.prompts * std::max(shape.choices, shape.best_of),
+               choice_text{.parser = answer_parser(shape.calls, shape.reads_reasoning)}),
       drawn_(std::max(shape.choices, shape.best_of)),
       choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {}
 
@@ -152,19 +154,7 @@ void openai_unary::add(chunk c) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
   auto& choice = choices_[c.choice];
   add_prompt(choice.prompt, c);
-  if (shape_.is_parsed()) {
-    if (!choice.parser) {
-      choice.parser.emplace(shape_.calls, shape_.reads_reasoning);
-    }
-    call_delta more;
-    choice.parser->add(c, c.text, more);
-    if (c.finish != finish::none) {
-      choice.parser->finish(more);
-    }
-    append(choice.read, more);
-  } else {
-    choice.text += c.text;
-  }
+  choice.parser.collect(c, choice.read);
   choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
                         std::make_move_iterator(c.details.end()));
   choice.output_tokens = c.output_tokens;
@@ -187,25 +177,24 @@ std::string openai_unary::body(const reply_identity& who) const {
   auto usage = sum_of(prompts_);
   for (const auto& c : choices_) { // all drawn ones, including those not returned
     usage.output_tokens += c.output_tokens;
-    usage.reasoning_tokens += c.parser ? c.parser->reasoning_tokens() : 0;
+    usage.reasoning_tokens += c.parser.reasoning_tokens();
   }
   for (const auto position : given()) {
     const auto& c = choices_[position];
     const auto index = static_cast<std::uint32_t>(choices.size());
     ordered one{{"index", index}};
-    const auto read = c.parser ? c.read : call_delta{.text = c.text};
     const call_owner owner{shape_.calls ? shape_.calls->format : call_format::hermes, who.ticket,
                            index};
     if (is_chat) {
-      one["message"] = message_json(read, owner, shape_.includes_reasoning);
+      one["message"] = message_json(c.read, owner, shape_.includes_reasoning);
     } else {
       one["text"] = shape_.echo.empty()
-                        ? c.text
-                        : echo_text(shape_.echo[position / drawn_], c.prompt) + c.text;
+                        ? c.read.text
+                        : echo_text(shape_.echo[position / drawn_], c.prompt) + c.read.text;
     }
     one["logprobs"] =
         shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0, c.prompt) : ordered(nullptr);
-    one["finish_reason"] = finish_reason_name(c.how, !read.calls.empty());
+    one["finish_reason"] = finish_reason_name(c.how, !c.read.calls.empty());
     choices.push_back(std::move(one));
   }
   return json_text({{"id", reply_id(shape_.api, who.ticket)},

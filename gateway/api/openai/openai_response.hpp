@@ -41,11 +41,10 @@ private:
   std::vector<std::uint32_t> given() const;
 
   struct choice_text {
-    std::vector<token_detail> prompt; // the prompt's tokens, if requested
-    std::string text;
-    std::optional<answer_parser> parser{}; // of a chat
-    call_delta read{};                     // by it
-    std::vector<token_detail> details;
+    std::vector<token_detail> prompt{}; // the prompt's tokens, if requested
+    answer_parser parser;
+    call_delta read{}; // by it
+    std::vector<token_detail> details{};
     finish how = finish::none;
     std::uint32_t output_tokens = 0;
   };

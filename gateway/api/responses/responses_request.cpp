@@ -20,7 +20,6 @@ using ordered = nlohmann::ordered_json;
 constexpr std::size_t response_id_bytes_max = 128; // of a response
 constexpr std::size_t instructions_bytes_max = limits::prompt_bytes_max;
 // OpenAI's bounds of `metadata`.
-constexpr std::size_t effort_bytes_max = 16; // of `reasoning.effort`
 constexpr std::size_t metadata_max = 16;
 constexpr std::size_t metadata_key_bytes_max = 64;
 constexpr std::size_t metadata_value_bytes_max = 512;
@@ -159,8 +158,7 @@ private:
         "reasoning",
         [&](field_reader& reasoning) {
           if (reasoning.find("effort")) {
-            ask_effort(reasoning, "effort", reasoning.text("effort", {}, effort_bytes_max),
-                       out.reasoning);
+            ask_effort(reasoning, "effort", out.reasoning);
             out.reasoning.param = "reasoning.effort";
           }
         },

@@ -10,16 +10,20 @@ namespace baton::text {
 namespace {
 
 // Indexed by reasoning_format, from 1. Qwen 3, DeepSeek R1, QwQ, GLM 4.5, SmolLM3, MiniMax and
-// Hunyuan write `think`; Seed-OSS its own mark; Granite 3.2 and 3.3 sentences.
+// Hunyuan write `think`; Seed-OSS its own mark; Granite 3.2 and 3.3 sentences. Templates have the
+// mark that ends reasoning: they remove that of earlier turns, or write both marks. Granite's is an
+// instruction to the model.
 constexpr std::array reasoning_rows{
-    reasoning_row{
-        .format = reasoning_format::think, .name = "think", .open = "<think>", .close = "</think>"},
+    reasoning_row{.format = reasoning_format::think,
+                  .template_mark = "</think>",
+                  .open = "<think>",
+                  .close = "</think>"},
     reasoning_row{.format = reasoning_format::seed,
-                  .name = "seed",
+                  .template_mark = "</seed:think>",
                   .open = "<seed:think>",
                   .close = "</seed:think>"},
     reasoning_row{.format = reasoning_format::granite,
-                  .name = "granite",
+                  .template_mark = "Here is my response",
                   .open = "Here is my thought process:",
                   .close = "Here is my response:"},
 };
@@ -33,13 +37,10 @@ const reasoning_row& row_of(reasoning_format format) noexcept {
   return reasoning_rows[number];
 }
 
-// The mark that ends reasoning is in every such template: it removes that of earlier turns, or
-// writes both. Granite's is an instruction to the model.
 reasoning_format reasoning_format_of(std::string_view chat_template) noexcept {
   const auto row =
       std::find_if(reasoning_rows.begin(), reasoning_rows.end(), [&](const reasoning_row& r) {
-        const auto mark = r.format == reasoning_format::granite ? r.close.substr(0, 19) : r.close;
-        return chat_template.find(mark) != std::string_view::npos;
+        return chat_template.find(r.template_mark) != std::string_view::npos;
       });
   return row == reasoning_rows.end() ? reasoning_format::none : row->format;
 }

@@ -16,7 +16,7 @@ struct text_segment;
 // prompt already: a template that begins the reasoning writes `open`, one that suppresses it both.
 struct reasoning_row {
   reasoning_format format;
-  std::string_view name; // of its row in docs/apis/reasoning.md
+  std::string_view template_mark; // in every template of these families, and in no other
   std::string_view open, close;
 };
 
