@@ -241,6 +241,10 @@ std::uint32_t pipeline::swap_blocks() const {
   return least(&stage_ready::swap_blocks);
 }
 
+std::uint32_t pipeline::state_slots() const {
+  return least(&stage_ready::state_slots);
+}
+
 bool pipeline::pools() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   const auto& rank_slots = current_set().rank_slots;

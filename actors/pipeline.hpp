@@ -83,9 +83,10 @@ public:
     return static_cast<std::uint32_t>(current_set().rank_slots.size()) / current_set().width;
   }
   // Requires: not waiting. The number of blocks that every shard has room for, also in its swap
-  // space, and their size.
+  // space, and their size; the number of recurrent states.
   std::uint32_t blocks() const;
   std::uint32_t swap_blocks() const;
+  std::uint32_t state_slots() const;
   std::uint32_t block_positions() const;
   bool pools() const;             // whether every shard can run the steps of an embedding
   process_id first_stage() const; // its rank 0

@@ -114,7 +114,8 @@ void on_opened(scheduler_pointer self, const epoch_opened& m) {
                       .blocks = s.pipeline->blocks(),
                       .block_positions = s.pipeline->block_positions(),
                       .swap_blocks = s.pipeline->swap_blocks(),
-                      .pools = s.pipeline->pools()},
+                      .pools = s.pipeline->pools(),
+                      .state_slots = s.pipeline->state_slots()},
                      s.pipeline->has_restarted_shard() ? schedule::loss::shard
                                                        : schedule::loss::link,
                      s.pipeline->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);

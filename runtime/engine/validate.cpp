@@ -5,6 +5,7 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace baton::engine {
 namespace {
@@ -68,6 +69,31 @@ result<void> check_slices(const micro_batch& batch, const capacity& limits) {
   return {};
 }
 
+// Each slot is written by at most one slice, which nobody else names.
+result<void> check_states(const micro_batch& batch, const capacity& limits) {
+  std::map<std::uint32_t, bool> uses; // slot, whether it is written
+  for (std::size_t i = 0; i < batch.slices.size(); ++i) {
+    const slice& s = batch.slices[i];
+    if (limits.state_slots == 0) {
+      if (s.state_from != 0 || s.state_to != 0)
+        return wrong(batch, "slice {} names state slots of a model without states", i);
+      continue;
+    }
+    if (s.state_to == 0 || s.state_to > limits.state_slots || s.state_from > limits.state_slots ||
+        (s.state_from == 0) != (s.position == 0))
+      return wrong(batch, "slice {} at position {} goes from state slot {} to {} of {}", i,
+                   s.position, s.state_from, s.state_to, limits.state_slots);
+    if (s.drafts > 0)
+      return wrong(batch, "slice {} has draft tokens, a state cannot return to before them", i);
+    if (!uses.try_emplace(s.state_to, true).second)
+      return wrong(batch, "state slot {} is written by one slice and named by another", s.state_to);
+    if (s.state_from != 0 && !uses.try_emplace(s.state_from, false).second && uses.at(s.state_from))
+      return wrong(batch, "state slot {} is written by one slice and named by another",
+                   s.state_from);
+  }
+  return {};
+}
+
 result<void> check_copies(const micro_batch& batch, const capacity& limits) {
   for (const block_copy& c : batch.copies)
     if (c.block >= limits.blocks || c.swap_block >= limits.swap_blocks)
@@ -124,6 +150,8 @@ result<void> validate(const micro_batch& batch, std::span<const float> activatio
   if (batch.slices.size() > batch.tokens.size())
     return wrong(batch, "{} slices of {} rows", batch.slices.size(), batch.tokens.size());
   if (auto ok = check_slices(batch, limits); !ok)
+    return ok;
+  if (auto ok = check_states(batch, limits); !ok)
     return ok;
   if (auto ok = check_copies(batch, limits); !ok)
     return ok;

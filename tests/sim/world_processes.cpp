@@ -432,7 +432,8 @@ void world::start_shard(process_id process) {
                     where.rank,
                     width,
                     generation_of(process),
-                    kept.engine->limits().pools};
+                    kept.engine->limits().pools,
+                    kept.engine->limits().state_slots};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())

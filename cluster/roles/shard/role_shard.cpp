@@ -37,7 +37,8 @@ stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all,
           .rank = plan.rank,
           .width = all.width,
           .generation = all.generation,
-          .pools = c.pools};
+          .pools = c.pools,
+          .state_slots = c.state_slots};
 }
 
 struct membership {

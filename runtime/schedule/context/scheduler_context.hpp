@@ -22,6 +22,8 @@ struct pipeline_shape {
   std::uint32_t block_positions = 64;
   std::uint32_t swap_blocks = 0; // the minimum over all stages
   bool pools = true;             // all stages run the steps of an embedding
+  std::uint32_t state_slots =
+      0; // of recurrent states, the minimum over all stages; 0: no such state
 };
 
 struct pipeline_state {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <functional>
 #include <limits>
 
@@ -53,6 +54,37 @@ TEST_CASE("two slices may read a block that neither writes") {
   b.slices[0].rows = 6;
   b.slices[1].blocks[0] = b.slices[0].blocks[0];
   CHECK(validate(b, {}, validate_limits(), true).has_value());
+}
+
+TEST_CASE("slices of a model with states go from one slot to another") {
+  auto limits = validate_limits();
+  limits.state_slots = 4;
+  const auto with = [&](std::array<std::uint32_t, 4> slots, std::uint32_t drafts = 0) {
+    auto b = good_batch();
+    b.slices[0].state_from = slots[0];
+    b.slices[0].state_to = slots[1];
+    b.slices[1].state_from = slots[2];
+    b.slices[1].state_to = slots[3];
+    if (drafts > 0) {
+      b.slices[0].samples = true;
+      b.slices[0].drafts = drafts;
+      b.draws.resize(2 + drafts);
+    }
+    return validate(b, {}, limits, true).has_value();
+  };
+  CHECK(with({1, 2, 3, 4}));
+  CHECK(with({1, 2, 1, 4})); // both begin with the same cached prefix
+  CHECK_FALSE(with({1, 2, 3, 4}, 1));
+  CHECK_FALSE(with({1, 5, 3, 4}));
+  CHECK_FALSE(with({5, 2, 3, 4}));
+  CHECK_FALSE(with({1, 0, 3, 4}));
+  CHECK_FALSE(with({0, 2, 3, 4})); // position 3 has a state
+  CHECK_FALSE(with({1, 1, 3, 4}));
+  CHECK_FALSE(with({1, 2, 3, 2}));
+  CHECK_FALSE(with({1, 2, 2, 4}));
+  CHECK_FALSE(with({1, 2, 3, 1}));
+  limits.state_slots = 0;
+  CHECK_FALSE(with({1, 2, 3, 4}));
 }
 
 TEST_CASE("a batch that violates the limits is rejected") {
