@@ -21,7 +21,7 @@ struct slice {
   // The number of last rows that are draft tokens. A token is drawn behind each of them as well, to
   // verify the next draft token. Requires: samples.
   std::uint32_t drafts = 0;
-  // Of a model with recurrent layers: the slot that holds the state before the first row (0: the
+  // For a model with recurrent layers: the slot that holds the state before the first row (0: the
   // zero state, of position 0), and the slot that takes the state after the last one. Numbered from
   // 1. The step changes no other slot, so it can be redone as long as `state_from` is kept.
   std::uint32_t state_from = 0;
