@@ -160,6 +160,41 @@ result<void> read_attention(const model_file& file, const family& kind, descript
   return {};
 }
 
+// GGUF has the keys of Mamba's layers for delta nets too.
+result<void> read_recurrence(const model_file& file, const family& kind, description& d) {
+  if (!kind.has_delta_nets) {
+    return {};
+  }
+  auto& r = d.recurrence.emplace();
+  std::uint32_t inner = 0;
+  size_reader sizes(file, d.architecture);
+  sizes.read(r.convolution_rows, "ssm.conv_kernel", convolution_rows_max);
+  sizes.read(r.key_size, "ssm.state_size", recurrent_head_max);
+  sizes.read(r.key_head_count, "ssm.group_count", width_max);
+  sizes.read(r.value_head_count, "ssm.time_step_rank", width_max);
+  sizes.read(inner, "ssm.inner_size", width_max);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  const auto grouped = file.get_bool(d.architecture + ".ssm.has_grouped_heads", false);
+  if (!grouped) {
+    return grouped.error();
+  }
+  r.value_size = inner / r.value_head_count;
+  r.alternates_key_heads = kind.alternates_key_heads && !*grouped;
+  r.has_joint_weights = kind.has_joint_weights;
+  r.has_log_decay = *grouped;
+  if (r.value_head_count % r.key_head_count != 0 || inner % r.value_head_count != 0 ||
+      r.value_size > recurrent_head_max || r.convolution_rows < 2 ||
+      std::uint64_t{r.key_head_count} * r.key_size > width_max) {
+    return fail(errc::bad_model_file,
+                "recurrent layers of {} value heads in {} values, {} key heads of {}, and a "
+                "convolution of {} rows do not fit together",
+                r.value_head_count, inner, r.key_head_count, r.key_size, r.convolution_rows);
+  }
+  return {};
+}
+
 result<void> read_layers(const model_file& file, const family& kind, description& d) {
   const auto window =
       file.get_u32(d.architecture + ".attention.sliding_window", kind.default_window);
@@ -187,15 +222,28 @@ result<void> read_layers(const model_file& file, const family& kind, description
                 file.original_name(d.architecture + ".leading_dense_block_count"), *dense,
                 d.layer_count);
   }
+  const auto recurrent = layer_pattern(file, d, "full_attention_interval",
+                                       d.recurrence ? kind.full_attention_period : 0);
+  if (!recurrent) {
+    return recurrent.error();
+  }
   const std::uint32_t windowed_rope = d.ropes.size() > 1 ? 1 : 0;
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     auto& layer = d.layers.emplace_back();
+    layer.is_mixture = d.expert_count > 0 && i >= *dense;
+    if (d.recurrence && (*recurrent)[i]) {
+      layer.mixer = mixer_kind::delta_net;
+      continue;
+    }
     layer.window = (*windowed)[i] ? *window : 0;
     if (rotates && (*rotated)[i] && !(kind.rotates_windowed && *window > 0 && layer.window == 0)) {
       layer.rope = layer.window > 0 ? windowed_rope : 0;
     }
-    layer.is_mixture = d.expert_count > 0 && i >= *dense;
     layer.grows_queries = d.query_growth.weight != 0.0F;
+  }
+  if (d.attention_layers(0, d.layer_count) == 0) {
+    return fail(errc::unsupported_model, "'{}' has no layer with attention: this build needs one",
+                d.name);
   }
   return {};
 }

@@ -17,6 +17,9 @@ inline constexpr std::uint32_t expert_count_max = 1024;
 inline constexpr std::uint32_t vocab_size_max = 1U << 24U;
 inline constexpr std::uint32_t context_length_max = 1U << 28U;
 
+inline constexpr std::uint32_t convolution_rows_max = 16;
+inline constexpr std::uint32_t recurrent_head_max = 1024;
+
 // Reads a size in [1, max] from "<architecture>.<key>"; keeps the first error.
 class size_reader {
 public:
@@ -65,6 +68,7 @@ private:
 result<void> read_experts(const model_file& file, const family& kind, description& d);
 result<void> read_rope(const model_file& file, const family& kind, description& d);
 result<void> read_attention(const model_file& file, const family& kind, description& d);
+result<void> read_recurrence(const model_file& file, const family& kind, description& d);
 result<void> read_layers(const model_file& file, const family& kind, description& d);
 
 } // namespace baton::model

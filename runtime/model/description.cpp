@@ -41,6 +41,7 @@ void take_family(const family& kind, description& d) {
   d.has_attention_bias = kind.has_attention_bias;
   d.has_attention_out_bias = kind.has_attention_out_bias;
   d.has_sinks = kind.has_sinks;
+  d.has_attention_gate = kind.has_attention_gate;
   d.has_fused_qkv = kind.has_fused_qkv;
   d.has_fused_ffn = kind.has_fused_ffn;
   d.has_pre_norms = kind.has_pre_norms;
@@ -281,6 +282,12 @@ bool description::is_mixed() const noexcept {
   return std::ranges::any_of(layers, is_mixture) && !std::ranges::all_of(layers, is_mixture);
 }
 
+std::uint32_t description::attention_layers(std::uint32_t first, std::uint32_t end) const noexcept {
+  return static_cast<std::uint32_t>(
+      std::count_if(layers.begin() + first, layers.begin() + end,
+                    [](const auto& layer) { return layer.mixer == mixer_kind::attention; }));
+}
+
 std::uint64_t description::step_bytes() const noexcept {
   const std::uint64_t unused =
       expert_count == 0 ? 0 : expert_bytes / expert_count * (expert_count - expert_used_count);
@@ -313,8 +320,8 @@ result<description> describe(const model_file& file) {
   if (auto r = check_keys(file, *kind); !r) {
     return r.error();
   }
-  for (auto* step : {read_sizes, read_experts, read_rope, read_attention, read_layers, read_vocab,
-                     read_tensors}) {
+  for (auto* step : {read_sizes, read_experts, read_rope, read_attention, read_recurrence,
+                     read_layers, read_vocab, read_tensors}) {
     if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }

@@ -15,6 +15,8 @@ enum class activation_kind : std::uint8_t { silu, gelu, clamped_silu };
 // Norms of queries and keys: of each head before or after its rotation, or of all heads together.
 enum class qk_norm_kind : std::uint8_t { none, heads, rotated_heads, rows };
 enum class router_kind : std::uint8_t { softmax, sigmoid };
+// How a layer mixes positions. delta_net: gated delta net (arXiv 2412.06464), a recurrent layer.
+enum class mixer_kind : std::uint8_t { attention, delta_net };
 // `normal` rotates the pairs (x[2i], x[2i+1]); the GGUF converter permutes q and k of llama files
 // accordingly. `neox` rotates (x[i], x[i + dimensions/2]), as all published weights require.
 enum class rope_kind : std::uint8_t { normal, neox };
@@ -39,6 +41,7 @@ struct rope_description {
 
 // The properties of one layer. Everything else is the same in all layers.
 struct layer_description {
+  mixer_kind mixer = mixer_kind::attention;
   std::uint32_t window = 0;          // positions that it sees, its own last; 0: all
   std::optional<std::uint32_t> rope; // index into description::ropes; none: not rotated
   bool is_mixture = false;           // experts in place of the ffn
@@ -53,6 +56,31 @@ struct growth {
   std::uint32_t length = 1;
 
   friend bool operator==(const growth&, const growth&) = default;
+};
+
+// The recurrent layers of a model. A layer projects a row to queries, keys and values, convolves
+// each channel with the rows before, and normalises queries and keys by their length. Then each
+// value head reads and updates its state [key_size, value_size]: it decays, and the value that it
+// holds for the key moves towards the new value. The output is the state's value for the query.
+struct recurrence_description {
+  std::uint32_t key_head_count = 0; // of queries and keys; divides value_head_count
+  std::uint32_t value_head_count = 0;
+  std::uint32_t key_size = 0, value_size = 0; // of a head
+  std::uint32_t convolution_rows = 0;         // that the convolution reads, its own last
+  // Value head v has the queries and keys of head v % key_head_count; otherwise the value heads of
+  // a key head are consecutive.
+  bool alternates_key_heads = false;
+  bool has_joint_weights = false; // ssm_ba.weight has the rows of ssm_beta and ssm_alpha
+  bool has_log_decay = false;     // ssm_a is ln(-decay)
+
+  std::uint32_t keys_size() const noexcept { return key_head_count * key_size; }
+  std::uint32_t values_size() const noexcept { return value_head_count * value_size; }
+  std::uint32_t channels() const noexcept { return 2 * keys_size() + values_size(); }
+  // A layer's state in float32: the convolution's earlier rows, then the heads.
+  std::uint64_t state_bytes() const noexcept {
+    return sizeof(float) * (std::uint64_t{convolution_rows - 1} * channels() +
+                            std::uint64_t{values_size()} * key_size);
+  }
 };
 
 // Granularity of a matrix's slices for several ranks, besides head borders. A slice of columns is a
@@ -86,6 +114,7 @@ struct description {
   bool has_attention_bias = false;     // of q, k and v
   bool has_attention_out_bias = false; // of the output
   bool has_sinks = false;              // a score for each head that takes its share of the softmax
+  bool has_attention_gate = false;     // attn_q has the query and the output's gate of each head
   bool has_fused_qkv = false;          // attn_qkv is q, k, v
   bool has_fused_ffn = false;          // ffn_up is gate, up
   bool has_pre_norms = true;           // of the inputs of attention and ffn
@@ -98,6 +127,7 @@ struct description {
   float residual_scale = 1.0F;  // of the outputs of attention and ffn
   float logit_scale = 1.0F;
   growth query_growth;
+  std::optional<recurrence_description> recurrence; // if there are recurrent layers
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
 
@@ -127,6 +157,8 @@ struct description {
   slice_blocks cuts;                               // of its weights' types, the same for all layers
 
   bool is_mixed() const noexcept; // both dense layers and mixtures
+  // The layers with attention, and so with keys and values, among [first, end).
+  std::uint32_t attention_layers(std::uint32_t first, std::uint32_t end) const noexcept;
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
   // Weights that a step of one row reads: without an embedding that is not also the head, and

@@ -19,6 +19,7 @@ struct family {
   bool takes_attention_bias = false; // if the file has them
   bool has_attention_out_bias = false;
   bool has_sinks = false;
+  bool has_attention_gate = false;
   bool has_fused_qkv = false;
   bool has_fused_ffn = false;
   bool has_pre_norms = true;
@@ -30,9 +31,12 @@ struct family {
   bool takes_logit_scale = false; // multiplies logits, or divides them:
   bool divides_logits = false;
   bool takes_query_growth = false;
-  bool takes_unrotated = false;  // rope.scaling.finetuned is false: no layer is rotated
-  bool ignores_state = false;    // keys of Mamba's layers, which the family shares with another
-  bool rotates_windowed = false; // in a model with windows only the layers that have one
+  bool takes_unrotated = false;      // rope.scaling.finetuned is false: no layer is rotated
+  bool ignores_state = false;        // keys of Mamba's layers, which the family shares with another
+  bool has_delta_nets = false;       // in all layers but those of full attention
+  bool alternates_key_heads = false; // of delta nets
+  bool has_joint_weights = false;    // of delta nets
+  bool rotates_windowed = false;     // in a model with windows only the layers that have one
   bool takes_rope_factors = false;
   bool takes_long_rope_factors = false; // longrope
   bool truncates_yarn = true;           // the ramp has whole borders, if the file does not say
@@ -50,6 +54,7 @@ struct family {
   bool takes_shared_experts = false;
   bool has_shared_gate = false;
   bool takes_dense_layers = false;         // before the mixtures
+  bool takes_later_layers = false;         // which guess further tokens, and are left out
   std::uint32_t default_window = 0;        // of files without the key; 0: no window
   std::uint32_t full_attention_period = 0; // of a model with a window
   std::uint32_t unrotated_period = 0;

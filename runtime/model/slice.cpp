@@ -10,13 +10,20 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// Bytes that a decode step reads, summed over layers: [0] = 0, [l] = layers below l.
+// Bytes that a decode step reads, summed over layers: [0] = 0, [l] = layers below l. A state is
+// read and written.
 std::vector<double> cost_below(const description& model, const decode_load& load) {
   const double kv_bytes =
       2.0 * model.kv_size() * load.kv_element_bytes * load.rows * load.positions;
+  const double state_bytes =
+      model.recurrence ? 2.0 * static_cast<double>(model.recurrence->state_bytes()) * load.rows
+                       : 0.0;
   std::vector<double> below = {0.0};
-  for (const std::uint64_t bytes : model.layer_bytes) {
-    below.push_back(below.back() + static_cast<double>(bytes) + kv_bytes);
+  for (std::size_t i = 0; i < model.layer_bytes.size(); ++i) {
+    const bool is_recurrent =
+        i < model.layers.size() && model.layers[i].mixer != mixer_kind::attention;
+    below.push_back(below.back() + static_cast<double>(model.layer_bytes[i]) +
+                    (is_recurrent ? state_bytes : kv_bytes));
   }
   return below;
 }

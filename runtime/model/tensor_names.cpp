@@ -52,31 +52,20 @@ std::vector<tensor_requirement> ffn_tensors(const description& d, const layer_de
           {"ffn_down.weight", {ffn, hidden}}};
 }
 
-} // namespace
-
-std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_t layer) {
-  const std::uint64_t hidden = d.hidden_size;
-  const std::uint64_t q = d.q_size();
-  const std::uint64_t kv = d.kv_size();
+std::vector<tensor_requirement> attention_tensors(const description& d) {
+  const std::uint64_t hidden = d.hidden_size, q = d.q_size(), kv = d.kv_size();
   std::vector<tensor_requirement> list;
   const auto add = [&](const std::vector<tensor_requirement>& more) {
     list.insert(list.end(), more.begin(), more.end());
   };
-  if (d.has_pre_norms) {
-    add({{"attn_norm.weight", {hidden}}});
-  }
   if (d.has_fused_qkv) {
     add({{"attn_qkv.weight", {hidden, q + 2 * kv}}});
   } else {
-    add({{"attn_q.weight", {hidden, q}},
+    add({{"attn_q.weight", {hidden, d.has_attention_gate ? 2 * q : q}},
          {"attn_k.weight", {hidden, kv}},
          {"attn_v.weight", {hidden, kv}}});
   }
   add({{"attn_output.weight", {q, hidden}}});
-  if (d.has_pre_norms && !d.has_parallel_ffn) {
-    add({{d.ffn_norm_tensor, {hidden}}});
-  }
-  add(ffn_tensors(d, d.layers.at(layer)));
   if (d.has_attention_bias) {
     add({{"attn_q.bias", {q}}, {"attn_k.bias", {kv}}, {"attn_v.bias", {kv}}});
   }
@@ -91,6 +80,46 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
   } else if (d.qk_norm != qk_norm_kind::none) {
     add({{"attn_q_norm.weight", {d.head_size}}, {"attn_k_norm.weight", {d.head_size}}});
   }
+  return list;
+}
+
+std::vector<tensor_requirement> delta_net_tensors(const description& d) {
+  const auto& r = *d.recurrence;
+  const std::uint64_t hidden = d.hidden_size, heads = r.value_head_count;
+  const std::uint64_t channels = r.channels(), values = r.values_size();
+  std::vector<tensor_requirement> list = {{"attn_qkv.weight", {hidden, channels}},
+                                          {"attn_gate.weight", {hidden, values}},
+                                          {"ssm_conv1d.weight", {r.convolution_rows, channels}},
+                                          {"ssm_a", {heads}},
+                                          {"ssm_dt.bias", {heads}},
+                                          {"ssm_norm.weight", {r.value_size}},
+                                          {"ssm_out.weight", {values, hidden}}};
+  if (r.has_joint_weights) {
+    list.push_back({"ssm_ba.weight", {hidden, 2 * heads}});
+  } else {
+    list.push_back({"ssm_beta.weight", {hidden, heads}});
+    list.push_back({"ssm_alpha.weight", {hidden, heads}});
+  }
+  return list;
+}
+
+} // namespace
+
+std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_t layer) {
+  const std::uint64_t hidden = d.hidden_size;
+  std::vector<tensor_requirement> list;
+  const auto add = [&](const std::vector<tensor_requirement>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  if (d.has_pre_norms) {
+    add({{"attn_norm.weight", {hidden}}});
+  }
+  add(d.layers.at(layer).mixer == mixer_kind::delta_net ? delta_net_tensors(d)
+                                                        : attention_tensors(d));
+  if (d.has_pre_norms && !d.has_parallel_ffn) {
+    add({{d.ffn_norm_tensor, {hidden}}});
+  }
+  add(ffn_tensors(d, d.layers.at(layer)));
   if (d.has_post_norms) {
     add({{"post_attention_norm.weight", {hidden}}, {"post_ffw_norm.weight", {hidden}}});
   }

@@ -120,7 +120,10 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
       block = std::lcm(block, tensor_type_traits(tensor->type).block_elements);
       return {};
     };
-    if (auto ok = widen("attn_output.weight", blocks.attention); !ok)
+    const bool is_recurrent =
+        layer < model.layers.size() && model.layers[layer].mixer != mixer_kind::attention;
+    const auto out = is_recurrent ? "ssm_out.weight" : "attn_output.weight";
+    if (auto ok = widen(out, blocks.attention); !ok)
       return ok.error();
     const auto down =
         model.layers.at(layer).is_mixture ? "ffn_down_exps.weight" : "ffn_down.weight";
@@ -159,6 +162,9 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
   if (width > 1 && model.qk_norm == qk_norm_kind::rows)
     return fail(errc::does_not_fit,
                 "'{}': norms of whole rows of queries cannot be cut for {} ranks", model.name,
+                width);
+  if (width > 1 && model.recurrence)
+    return fail(errc::does_not_fit, "'{}': recurrent layers cannot be cut for {} ranks", model.name,
                 width);
   std::vector<double> all_speeds(speeds.begin(), speeds.end());
   all_speeds.resize(width, 1.0);

@@ -37,6 +37,10 @@ void convert(const float* from, std::uint64_t count, element as, std::byte* out)
 std::string_view feature_beyond(const model::description& m) {
   if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
     return "biases of the choice of experts without sigmoids";
+  if (m.recurrence)
+    return "recurrent layers";
+  if (m.has_attention_gate)
+    return "gates of attention";
   return {};
 }
 

@@ -30,6 +30,14 @@ inline const std::vector<std::string> family_names = {
     "olmo3",   "granite", "granitemoe", "granite4",   "cohere2",  "ernie4_5",   "seed_oss",
     "exaone4", "hunyuan", "glm4",       "qwen2moe",   "glm4moe",  "gpt_oss"};
 
+// With recurrent layers, which the CPU engine alone runs.
+inline const std::vector<std::string> recurrent_family_names = {"qwen35", "qwen35moe", "qwen3next"};
+inline std::vector<std::string> all_family_names() {
+  auto all = family_names;
+  all.insert(all.end(), recurrent_family_names.begin(), recurrent_family_names.end());
+  return all;
+}
+
 // A GGUF file, and mostly a directory as transformers saves it.
 inline std::vector<std::string> forms_of(const std::string& name) {
   const auto directory = source_directory() / "tests/data/model/families" / name;
@@ -95,8 +103,8 @@ struct family_golden {
     for (const auto& tensor : file->tensors()) {
       std::vector<float> values(tensor.elements());
       model::dequantize_row(tensor.type, tensor.bytes.data(), values.data(), values.size());
-      const bool is_vector = tensor.shape.size() == 1;
-      out.add_tensor(tensor.name, is_vector ? tensor.type : type, tensor.shape, values);
+      const bool keeps_type = tensor.shape.size() == 1 || tensor.name.ends_with("conv1d.weight");
+      out.add_tensor(tensor.name, keeps_type ? tensor.type : type, tensor.shape, values);
     }
     return out;
   }

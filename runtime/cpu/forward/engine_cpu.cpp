@@ -1,6 +1,7 @@
 // Assembles the CPU engine: checks the settings, loads, runs steps, samples.
 #include "runtime/cpu/forward/engine_cpu.hpp"
 
+#include "runtime/cpu/forward/engine_checks.hpp"
 #include "runtime/cpu/forward/forward.hpp"
 #include "runtime/cpu/kernels/panel_format.hpp"
 #include "runtime/cpu/memory/swap_file.hpp"
@@ -16,60 +17,8 @@
 namespace baton::cpu {
 namespace {
 
-// More cores than any machine has; larger values are typing errors.
-constexpr std::uint32_t threads_limit = 1024;
-// Rows per step, far above the size where larger steps stop getting faster.
-constexpr std::uint32_t rows_limit = 1U << 16U;
-
-result<void> check(const config& c) {
-  if (c.threads == 0 || c.threads > threads_limit)
-    return fail_param(errc::invalid_value, "threads", "threads must be 1 to {}, not {}",
-                      threads_limit, c.threads);
-  if (!c.cpus.empty() && c.cpus.size() != c.threads)
-    return fail_param(errc::invalid_value, "cpus", "{} cpus for {} threads", c.cpus.size(),
-                      c.threads);
-  if (c.rows_max == 0 || c.rows_max > rows_limit)
-    return fail_param(errc::invalid_value, "rows_max", "rows_max must be 1 to {}, not {}",
-                      rows_limit, c.rows_max);
-  if (c.activation_bits != 8 && c.activation_bits != 16)
-    return fail_param(errc::invalid_value, "activation_bits",
-                      "activation_bits must be 8 or 16, not {}", c.activation_bits);
-  if (c.forced_isa && !is_available(*c.forced_isa))
-    return fail_param(errc::invalid_value, "isa", "this CPU cannot run {}", name_of(*c.forced_isa));
-  return {};
-}
-
-// The slices of all ranks, which cover the whole model; without a group, one slice.
-result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
-  if (c.slices.empty() && c.rank == 0)
-    return model::split(m, 1);
-  const auto wrong = [&](std::string_view what) {
-    return fail_param(errc::invalid_value, "slices", "'{}': {}", m.name, what);
-  };
-  if (c.rank >= c.slices.size())
-    return wrong(fmt::format("rank {} of {} slices", c.rank, c.slices.size()));
-  const auto whole = model::split(m, 1);
-  if (!whole)
-    return whole.error();
-  using model::tensor_slice;
-  for (const auto part : {&tensor_slice::heads, &tensor_slice::ffn, &tensor_slice::vocabulary}) {
-    std::uint64_t next = 0;
-    for (const auto& slice : c.slices) {
-      if ((slice.*part).first != next || (slice.*part).count == 0)
-        return wrong("the slices do not follow one another");
-      next += (slice.*part).count;
-    }
-    if (next != (whole->front().*part).count)
-      return wrong("the slices are not of this model");
-  }
-  for (const auto& slice : c.slices) {
-    if (slice.vocabulary.first % panel_rows != 0)
-      return wrong("a slice of the head begins inside a panel");
-    if (slice.kv_heads != model::kv_heads_of(m, slice.heads))
-      return wrong("a slice's KV heads do not match its heads");
-  }
-  return c.slices;
-}
+// Above any memory; a stage without attention has blocks of no bytes.
+constexpr std::uint32_t blocks_limit = 1U << 30U;
 
 // Distinguishes splits: a group with another split computes KV with other bits.
 std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
@@ -84,23 +33,17 @@ std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
   return mark;
 }
 
-// Rejects everything that the kernels do not compute; nothing is ignored silently.
-result<void> check(const model::description& m) {
-  const auto refuse = [&](std::string_view what) {
-    return fail(errc::unsupported_model, "'{}': the CPU engine does not run {}", m.name, what);
-  };
-  if (m.has_parallel_ffn && m.expert_count != 0)
-    return refuse("experts beside attention");
-  if (m.qk_norm == model::qk_norm_kind::rows && m.has_attention_bias)
-    return refuse("biases before norms of whole rows");
-  if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
-    return refuse("biases of the choice of experts without sigmoids");
-  if (m.head_size % 16 != 0 || m.head_size > head_size_max)
-    return refuse("head sizes other than multiples of 16 up to 256");
-  for (const auto& rope : m.ropes)
-    if (rope.dimension_count > m.head_size || rope.dimension_count % 2 != 0)
-      return refuse("this number of rotated dimensions");
-  return {};
+kv_shape shape_of(const model::description& own, const model::layer_range& range, const config& c) {
+  kv_shape shape{.layers = own.attention_layers(range.first, range.end()),
+                 .kv_heads = own.kv_head_count,
+                 .head_size = own.head_size,
+                 .format = c.kv_cache_dtype};
+  if (own.recurrence) {
+    shape.state_layers = range.count - shape.layers;
+    shape.state_layer_bytes = own.recurrence->state_bytes();
+    shape.state_slots = c.state_slots;
+  }
+  return shape;
 }
 
 } // namespace
@@ -140,22 +83,22 @@ struct engine_cpu::state {
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
-    const kv_shape shape{range.count, own.kv_head_count, own.head_size, c.kv_cache_dtype};
+    const kv_shape shape = shape_of(own, range, c);
     const std::uint64_t fitting =
         c.kv_blocks != 0 ? c.kv_blocks
                          : c.kv_memory_bytes / std::max<std::uint64_t>(shape.block_bytes(), 1);
-    const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting, UINT32_MAX));
+    const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting, blocks_limit));
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    holds = {file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(), range.first,
-             slices[rank].kv_heads.first};
+    holds = {file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(),
+             model.attention_layers(0, range.first), slices[rank].kv_heads.first};
     auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, holds)
                            : kv_memory::take(shape, blocks);
     if (!taken)
       return taken.error();
     kv = *std::move(taken);
-    if (c.swap_blocks == 0)
+    if (c.swap_blocks == 0 || shape.block_bytes() == 0)
       return {};
     auto file_of_blocks = swap_file::create(c.swap_directory, c.swap_blocks, shape.block_bytes());
     if (!file_of_blocks)
@@ -186,6 +129,7 @@ struct engine_cpu::state {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
     limits.swap_blocks = c.swap_blocks;
+    limits.state_slots = model.recurrence ? c.state_slots : 0;
     limits.kv_incarnation = kv.incarnation();
     limits.pools = true;
     limits.scores = true;
@@ -217,9 +161,9 @@ engine_cpu::~engine_cpu() = default;
 result<shared_weights> engine_cpu::read(const model::model_file& file,
                                         const model::description& model,
                                         const model::layer_range& range, const config& settings) {
-  if (auto ok = check(settings); !ok)
+  if (auto ok = check_settings(settings); !ok)
     return ok.error();
-  if (auto ok = check(model); !ok)
+  if (auto ok = check_model(model); !ok)
     return ok.error();
   if (range.count == 0 || range.end() > model.layer_count)
     return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
@@ -242,7 +186,7 @@ result<std::unique_ptr<engine_cpu>>
 engine_cpu::load(const model::model_file& file, const model::description& model,
                  const model::layer_range& range, const config& settings, shared_weights weights,
                  std::shared_ptr<collective::collective> group) {
-  if (auto ok = check(model); !ok)
+  if (auto ok = check_model(model); !ok)
     return ok.error();
   auto slices = slices_of(model, settings);
   if (!slices)
@@ -290,7 +234,7 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
 
 result<std::uint64_t> engine_cpu::examine(const model::model_file& file,
                                           const model::description& model) {
-  if (auto ok = check(model); !ok)
+  if (auto ok = check_model(model); !ok)
     return ok.error();
   const auto slices = model::split(model, 1);
   if (!slices)
@@ -369,6 +313,8 @@ result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copie
 result<void> engine_cpu::take_over(std::span<const kv_source> from,
                                    std::span<const block_index> blocks) {
   state& s = *state_;
+  if (s.model.recurrence)
+    return fail(errc::invalid_value, "the states of recurrent layers are not taken over");
   const auto runs = runs_of(s.holds, s.kv.shape(), from);
   if (!runs)
     return runs.error();

@@ -23,6 +23,8 @@ struct config {
   // Size of the KV cache: a number of blocks, else as many as fit into the bytes.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
+  // States of sequences that fit, for a model with recurrent layers; at least 2.
+  std::uint32_t state_slots = 64;
   kv_format kv_cache_dtype = kv_format::f16; // costs: docs/decisions/0011-kv-cache-types.md
   std::optional<int> kv_file = std::nullopt; // keeps the KV across restarts; see kv_memory::share
   // Swap space: a file of this many blocks in this directory.

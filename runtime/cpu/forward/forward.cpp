@@ -3,6 +3,7 @@
 
 #include "runtime/engine/prompt_scores.hpp"
 
+#include <cmath>
 #include <cstring>
 
 namespace baton::cpu {
@@ -22,6 +23,14 @@ forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(p
     query_heads_max_ = std::max(query_heads_max_, p_.heads.of(h).count);
     has_whole_blocks_ = has_whole_blocks_ && columns_of(h).end % block_columns == 0;
   }
+  std::uint32_t attentions = 0;
+  for (std::uint32_t layer = 0; layer < p_.range.count; ++layer)
+    memory_indices_.push_back(is_recurrent(layer) ? layer - attentions : attentions++);
+  if (const auto& recurrence = p_.model.recurrence) {
+    const auto root = std::sqrt(static_cast<float>(recurrence->key_size));
+    std::fill_n(p_.memory.recurrence.key_gain, recurrence->key_size, 1.0F / root);
+    std::fill_n(p_.memory.recurrence.query_gain, recurrence->key_size, 1.0F / root / root);
+  }
 }
 
 result<void> forward::run(const micro_batch& batch, std::span<const float> activations) {
@@ -34,10 +43,12 @@ result<void> forward::run(const micro_batch& batch, std::span<const float> activ
 
 void forward::plan(const micro_batch& batch) {
   rows_.clear();
+  sequences_.clear();
   items_.clear();
   sampling_rows_.clear();
   failure_.reset();
   for (const slice& s : batch.slices) {
+    sequences_.push_back({&s, rows_.size()});
     plan_attention(s, static_cast<std::uint32_t>(rows_.size()));
     for (std::uint32_t i = 0; i < s.rows; ++i)
       rows_.push_back({&s, s.position + i});
@@ -95,10 +106,19 @@ void forward::run_member(unsigned member, const micro_batch& batch,
   head(member);
 }
 
-forward::forms forward::forms_for(const packed_matrix& a, const packed_matrix& b,
-                                  const packed_matrix& c) {
-  return {a.is_float() || b.is_float() || c.is_float(),
-          !a.is_float() || !b.is_float() || !c.is_float()};
+forward::forms forward::forms_for(std::initializer_list<const packed_matrix*> matrices) {
+  forms all;
+  for (const auto* matrix : matrices)
+    (matrix->is_float() ? all.values : all.records) |= matrix->rows > 0;
+  return all;
+}
+
+forward::forms forward::forms_of_mixer(std::uint32_t index) const {
+  const layer_weights& layer = p_.weights.layers[index];
+  const auto& r = layer.recurrent;
+  return is_recurrent(index)
+             ? forms_for({&r.mixed, &r.gate, &r.strength, &r.decay})
+             : forms_for({&layer.query, &layer.key, &layer.value, &layer.attention_gate});
 }
 
 void forward::run_layer(unsigned member, std::uint32_t index) {
@@ -106,8 +126,8 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
   const packed_matrix& router = layer.experts.empty() ? ffn.up : layer.router;
   const bool is_parallel = p_.model.has_parallel_ffn;
-  const forms of_ffn = forms_for(ffn.gate, ffn.up, router);
-  forms needed = forms_for(layer.query, layer.key, layer.value);
+  const forms of_ffn = forms_for({&ffn.gate, &ffn.up, &router});
+  forms needed = forms_of_mixer(index);
   if (is_parallel)
     needed = {needed.values || of_ffn.values, needed.records || of_ffn.records};
   // Norms read rows that this member embedded itself, or wait for the previous layer.
@@ -116,10 +136,14 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   normalise(member, layer.attention_norm, needed);
   if (failure_)
     return;
-  project(member, layer);
-  if (is_parallel) // both read these rows, and attention leaves `gated` alone
-    gate_and_up_of_layer(member, ffn);
-  run_attention(member, index);
+  if (is_recurrent(index)) {
+    run_recurrent(member, index);
+  } else {
+    project_attention(member, layer);
+    if (is_parallel) // both read these rows, and attention leaves `gated` alone
+      gate_and_up_of_layer(member, ffn);
+    run_attention(member, index);
+  }
   if (failure_)
     return;
   p_.team.barrier();
@@ -301,16 +325,19 @@ void forward::multiply(unsigned member, const packed_matrix& matrix, const input
       args);
 }
 
-void forward::project(unsigned member, const layer_weights& layer) {
+void forward::project(unsigned member, const packed_matrix& matrix, const float_rows& out) const {
+  const share own = share_of(matrix.panel_count(), member);
+  multiply(member, matrix, p_.memory.normed, rows_.size(), own,
+           out.from_column(own.begin * panel_rows), /*adds=*/false);
+}
+
+void forward::project_attention(unsigned member, const layer_weights& layer) const {
   const step_memory& m = p_.memory;
-  const auto one = [&](const packed_matrix& matrix, const float_rows& out) {
-    const share own = share_of(matrix.panel_count(), member);
-    multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
-             /*adds=*/false);
-  };
-  one(layer.query, m.query);
-  one(layer.key, m.key);
-  one(layer.value, m.value);
+  project(member, layer.query, m.query);
+  project(member, layer.key, m.key);
+  project(member, layer.value, m.value);
+  if (layer.attention_gate.rows > 0)
+    project(member, layer.attention_gate, m.attention_gate);
 }
 
 // A panel of 32 outputs is one activation block, so act(gate) * up is quantised immediately.

@@ -5,6 +5,9 @@
 //   embed → { norm → q k v → rotate, append to KV → attend → out → norm → gate up → down }
 //         → norm of the rows that sample → head
 //
+// In a recurrent layer the middle parts are: mixed gate strength decay → convolve → scan the rows
+// of each sequence → norm, gate → out (forward_recurrent.cpp).
+//
 // In a mixture the last two parts are: router scores → choice → rows by expert → gate up → down.
 // Features of a family (biases, norms of heads or before the residual, scales, windows, soft caps)
 // run inside these parts, as the description or the layer's weights specify. A parallel ffn runs
@@ -25,6 +28,7 @@
 #include "schema/messages.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -65,6 +69,10 @@ private:
     std::uint32_t first_row = 0;
     std::uint32_t rows = 0;
   };
+  struct sequence_rows { // of a slice
+    const slice* of = nullptr;
+    std::size_t first_row = 0;
+  };
   struct share {
     std::size_t begin = 0, end = 0;
   };
@@ -81,10 +89,12 @@ private:
   struct forms { // of rows that products read
     bool values = false, records = false;
   };
-  static forms forms_for(const packed_matrix& a, const packed_matrix& b, const packed_matrix& c);
+  static forms forms_for(std::initializer_list<const packed_matrix*> matrices);
+  forms forms_of_mixer(std::uint32_t layer) const;
   void norm(const float* x, const float* gain, float* out) const;
   void normalise(unsigned member, const float* gain, forms needed);
-  void project(unsigned member, const layer_weights& layer);
+  void project(unsigned member, const packed_matrix& matrix, const float_rows& out) const;
+  void project_attention(unsigned member, const layer_weights& layer) const;
   void append(share rows, std::uint32_t layer, share kv_heads);
   void normalise_projections(share rows, const layer_weights& layer);
   void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
@@ -98,6 +108,18 @@ private:
   void prefetch_append_lines(std::uint32_t layer, const attention_item& item,
                              std::uint32_t kv_head) const;
   std::uint32_t window_of(std::uint32_t layer) const noexcept;
+  bool is_recurrent(std::uint32_t layer) const noexcept {
+    return p_.model.layers[p_.range.first + layer].mixer != model::mixer_kind::attention;
+  }
+  // Among the stage's layers with the same kind of memory.
+  std::uint32_t memory_index(std::uint32_t layer) const noexcept { return memory_indices_[layer]; }
+  void run_recurrent(unsigned member, std::uint32_t layer);
+  void convolve_rows(share rows, const layer_weights& layer, std::uint32_t state_layer);
+  void keep_rows(const sequence_rows& sequence, std::uint32_t state_layer);
+  void scan(unsigned member, std::uint32_t state_layer);
+  void finish_scanned(share rows, const layer_weights& layer);
+  const float* row_before(const sequence_rows& sequence, std::size_t at, std::size_t back,
+                          std::uint32_t state_layer) const;
   bool quantises_within(const layer_weights& layer) const noexcept;
   share columns_of(std::uint32_t kv_head) const noexcept;
   void quantise_attended(share rows, std::size_t from, std::size_t width);
@@ -148,6 +170,7 @@ private:
 
   forward_parts p_;
   std::vector<row> rows_;
+  std::vector<sequence_rows> sequences_;
   std::vector<attention_item> items_;
   // Every slice is one item, as in decoding. No other item then reads the keys and values that it
   // stores, so each member stores and attends without a barrier in between.
@@ -160,6 +183,7 @@ private:
   std::vector<std::size_t> row_borders_;
   std::optional<error> failure_; // of the group in this step; set by member 0 between two barriers
   std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
+  std::vector<std::uint32_t> memory_indices_;        // [layer]
 };
 
 } // namespace baton::cpu

@@ -53,7 +53,7 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
     for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
-      std::byte* page = p_.kv.page(block, index, static_cast<std::uint32_t>(h));
+      std::byte* page = p_.kv.page(block, memory_index(index), static_cast<std::uint32_t>(h));
       append_kv(m.key.row(r) + h * size, m.value.row(r) + h * size, size, page, at);
     }
   }
@@ -117,7 +117,7 @@ const std::byte* forward::first_page(std::uint32_t layer, const attention_item& 
                                      std::uint32_t kv_head) const {
   const auto& of = rows_[item.first_row];
   const auto first = first_visible(of.position, window_of(layer));
-  return p_.kv.page(of.owner->blocks[first / kv_block_positions], layer, kv_head);
+  return p_.kv.page(of.owner->blocks[first / kv_block_positions], memory_index(layer), kv_head);
 }
 
 // The item's last key is written to one cache line per dimension.
@@ -126,7 +126,7 @@ void forward::prefetch_append_lines(std::uint32_t layer, const attention_item& i
   const auto& of = rows_[item.first_row + item.rows - 1];
   const auto layout = layout_of(p_.kv.format());
   const std::byte* first_line =
-      p_.kv.page(of.owner->blocks[of.position / kv_block_positions], layer, kv_head) +
+      p_.kv.page(of.owner->blocks[of.position / kv_block_positions], memory_index(layer), kv_head) +
       of.position % kv_block_positions * layout.element_bytes;
   for (std::uint32_t i = 0; i < p_.model.head_size; ++i)
     __builtin_prefetch(first_line + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
@@ -152,7 +152,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   auto& pages = pages_[member];
   for (std::uint32_t chunk = first / kv_block_positions; chunk <= last / kv_block_positions;
        ++chunk)
-    pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
+    pages[chunk] =
+        p_.kv.page(rows_[item.first_row].owner->blocks[chunk], memory_index(layer), kv_head);
   const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
   // Rows are the outer loop, heads the inner: the kernel requires ascending positions.
   const std::size_t count = item.rows * query_heads;
@@ -184,6 +185,11 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
                .sinks = of_layer.sinks != nullptr ? sinks : nullptr});
     done += queries;
   }
+  if (of_layer.attention_gate.rows > 0)
+    for (std::size_t r = item.first_row; r < item.first_row + item.rows; ++r)
+      p_.table.sigmoid_multiply(m.attended.values.row(r) + columns.begin,
+                                m.attention_gate.row(r) + columns.begin,
+                                columns.end - columns.begin);
   if (quantises_within(of_layer))
     quantise_attended({item.first_row, item.first_row + item.rows}, columns.begin,
                       columns.end - columns.begin);

@@ -5,7 +5,7 @@
 #include "runtime/model/rope.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -15,14 +15,30 @@ namespace {
 // Panels read and packed at a time: 0.1 to 1 MB of the file.
 constexpr std::size_t panels_per_read = 8;
 
-// Consecutive rows or columns of a tensor.
+// Rows or columns of a tensor: consecutive ones, or runs of `run` that begin `stride` apart.
 struct extent {
   std::uint64_t first = 0, count = 0;
+  std::uint64_t run = 0, stride = 0; // 0: one run
+
+  std::uint64_t at(std::uint64_t index) const noexcept {
+    return first + (run == 0 ? index : index / run * stride + index % run);
+  }
+  // How many from `index` on are consecutive.
+  std::uint64_t left_in_run(std::uint64_t index) const noexcept {
+    return run == 0 ? count - index : std::min(run - index % run, count - index);
+  }
 };
 
-extent shifted(std::uint64_t first, const extent& part) {
-  return {first + part.first, part.count};
+extent shifted(std::uint64_t first, extent part) {
+  part.first += first;
+  return part;
 }
+
+enum class vector_form : std::uint8_t {
+  stored,
+  by_columns, // all rows of a matrix: the first elements of all rows, then the second
+  decay,      // -exp(x)
+};
 
 // A part of a tensor and its destination: a matrix, or a vector of float32.
 struct placement {
@@ -30,6 +46,7 @@ struct placement {
   extent rows, columns;
   std::byte* to = nullptr;
   bool is_vector = false;
+  vector_form form = vector_form::stored;
 };
 
 class weight_plan {
@@ -71,7 +88,8 @@ public:
     return m;
   }
 
-  const float* vector(const std::string& name, std::optional<extent> part = {}) {
+  const float* vector(const std::string& name, std::optional<extent> part = {},
+                      vector_form form = vector_form::stored) {
     const model::tensor_view* tensor = find(name);
     if (tensor == nullptr)
       return nullptr;
@@ -81,7 +99,8 @@ public:
                            .rows = {},
                            .columns = columns,
                            .to = reinterpret_cast<std::byte*>(to),
-                           .is_vector = true});
+                           .is_vector = true,
+                           .form = form});
     return to;
   }
 
@@ -173,14 +192,13 @@ void add_mixture(weight_plan& plan, const model::description& model, const layer
     layer.shared_gate = plan.matrix(name("ffn_gate_inp_shexp.weight"));
 }
 
-layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
-                        std::uint32_t index) {
+// The biases of q, k and v, the norms of q and k, and the output come with them.
+void add_attention(weight_plan& plan, const model::description& model, const layer_slice& own,
+                   std::uint32_t index, layer_weights& layer) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
   const auto vector_if = [&](bool has, std::string_view role, std::optional<extent> part = {}) {
     return has ? plan.vector(name(role), part) : nullptr;
   };
-  layer_weights layer;
-  layer.attention_norm = vector_if(model.has_pre_norms, "attn_norm.weight");
   if (model.has_fused_qkv) {
     const std::string fused = name("attn_qkv.weight");
     const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
@@ -188,7 +206,13 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
     layer.key = plan.matrix(fused, shifted(keys, own.kv));
     layer.value = plan.matrix(fused, shifted(values, own.kv));
   } else {
-    layer.query = plan.matrix(name("attn_q.weight"), own.query);
+    const std::uint64_t size = model.head_size;
+    const extent queries = model.has_attention_gate
+                               ? extent{2 * own.query.first, own.query.count, size, 2 * size}
+                               : own.query;
+    layer.query = plan.matrix(name("attn_q.weight"), queries);
+    if (model.has_attention_gate)
+      layer.attention_gate = plan.matrix(name("attn_q.weight"), shifted(size, queries));
     layer.key = plan.matrix(name("attn_k.weight"), own.kv);
     layer.value = plan.matrix(name("attn_v.weight"), own.kv);
   }
@@ -202,6 +226,44 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
       vector_if(model.has_sinks, "attn_sinks.weight", extent{own.heads.first, own.heads.count});
   layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
   layer.attention_out_bias = vector_if(model.has_attention_out_bias, "attn_output.bias");
+}
+
+void add_delta_net(weight_plan& plan, const model::description& model, std::uint32_t index,
+                   layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto& sizes = *model.recurrence;
+  auto& r = layer.recurrent;
+  r.mixed = plan.matrix(name("attn_qkv.weight"));
+  r.gate = plan.matrix(name("attn_gate.weight"));
+  if (sizes.has_joint_weights) {
+    const std::uint64_t together = sizes.value_head_count / sizes.key_head_count;
+    const extent strengths{0, sizes.value_head_count, together, 2 * together};
+    r.strength = plan.matrix(name("ssm_ba.weight"), strengths);
+    r.decay = plan.matrix(name("ssm_ba.weight"), shifted(together, strengths));
+  } else {
+    r.strength = plan.matrix(name("ssm_beta.weight"));
+    r.decay = plan.matrix(name("ssm_alpha.weight"));
+  }
+  r.convolution = plan.vector(name("ssm_conv1d.weight"), {}, vector_form::by_columns);
+  r.decay_scale = plan.vector(name("ssm_a"), {},
+                              sizes.has_log_decay ? vector_form::decay : vector_form::stored);
+  r.decay_bias = plan.vector(name("ssm_dt.bias"));
+  r.norm = plan.vector(name("ssm_norm.weight"));
+  layer.attention_out = plan.matrix(name("ssm_out.weight"));
+}
+
+layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
+                        std::uint32_t index) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto vector_if = [&](bool has, std::string_view role) {
+    return has ? plan.vector(name(role)) : nullptr;
+  };
+  layer_weights layer;
+  layer.attention_norm = vector_if(model.has_pre_norms, "attn_norm.weight");
+  if (model.layers[index].mixer == model::mixer_kind::delta_net)
+    add_delta_net(plan, model, index, layer);
+  else
+    add_attention(plan, model, own, index, layer);
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = vector_if(model.has_pre_norms && !model.has_parallel_ffn, model.ffn_norm_tensor);
   if (model.layers[index].is_mixture) {
@@ -263,8 +325,20 @@ result<void> read_vector(const model::model_file& file, const placement& target)
     return ok;
   std::vector<float> all(rows * tensor.columns());
   model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
-  std::memcpy(target.to, all.data() + (target.columns.first - first * tensor.columns()),
-              target.columns.count * sizeof(float));
+  const float* part = all.data() + (target.columns.first - first * tensor.columns());
+  auto* to = reinterpret_cast<float*>(target.to);
+  for (std::uint64_t i = 0; i < target.columns.count; ++i)
+    switch (target.form) {
+    case vector_form::stored:
+      to[i] = part[i];
+      break;
+    case vector_form::by_columns:
+      to[i % tensor.columns() * tensor.rows() + i / tensor.columns()] = part[i];
+      break;
+    case vector_form::decay:
+      to[i] = static_cast<float>(-std::exp(double{part[i]}));
+      break;
+    }
   return {};
 }
 
@@ -284,8 +358,14 @@ result<void> pack_share(const model::model_file& file, const placement& target, 
     const std::uint64_t first = p * panel_rows;
     const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
     raw.resize(count * row_bytes);
-    if (auto ok = file.copy_rows(tensor.name, target.rows.first + first, count, raw); !ok)
-      return ok;
+    for (std::uint64_t r = 0; r < count;) {
+      const auto together = std::min(target.rows.left_in_run(first + r), count - r);
+      if (auto ok = file.copy_rows(tensor.name, target.rows.at(first + r), together,
+                                   std::span(raw).subspan(r * row_bytes, together * row_bytes));
+          !ok)
+        return ok;
+      r += together;
+    }
     for (std::uint64_t r = 0; r < count; r += panel_rows)
       pack_panel(tensor.type, raw.data() + r * row_bytes + column_at,
                  std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,

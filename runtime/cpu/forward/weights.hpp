@@ -22,10 +22,23 @@ struct ffn_weights {
   const float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
 };
 
+// The tensors of a recurrent layer; its output is layer_weights::attention_out.
+struct recurrent_weights {
+  packed_matrix mixed;                // [channels, hidden]: queries, keys, values
+  packed_matrix gate;                 // [values, hidden]: of the output
+  packed_matrix strength, decay;      // [value heads, hidden]
+  const float* convolution = nullptr; // [rows, channels]
+  // [value heads]: ln(decay) = scale * softplus(decay x + bias)
+  const float *decay_scale = nullptr, *decay_bias = nullptr;
+  const float* norm = nullptr; // [value_size]
+};
+
 struct layer_weights {
   const float* attention_norm = nullptr; // [hidden]
   packed_matrix query, key, value;       // [q_size or kv_size, hidden]
-  packed_matrix attention_out;           // [hidden, q_size]
+  packed_matrix attention_gate;          // [q_size, hidden], or empty
+  recurrent_weights recurrent;           // in place of these
+  packed_matrix attention_out;           // [hidden, q_size or values]
   const float* ffn_norm = nullptr;       // [hidden]
   ffn_weights ffn;                       // of a dense layer; otherwise:
   packed_matrix router;                  // [experts, hidden]

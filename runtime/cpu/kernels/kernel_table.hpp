@@ -4,6 +4,7 @@
 #include "runtime/cpu/kernels/attention_body.hpp"
 #include "runtime/cpu/kernels/matmul_bf16_body.hpp"
 #include "runtime/cpu/kernels/matmul_body.hpp"
+#include "runtime/cpu/kernels/recurrence_body.hpp"
 
 namespace baton::cpu {
 
@@ -60,6 +61,9 @@ constexpr kernels make_kernels(isa which) {
   table.rope_pairs = &rope_pairs<V>;
   table.rope_halves = &rope_halves<V>;
   table.scale = &scale<V>;
+  table.sigmoid_multiply = &sigmoid_multiply<V>;
+  table.convolve = &convolve<V>;
+  table.scan = &scan<V>;
   return table;
 }
 

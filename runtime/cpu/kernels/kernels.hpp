@@ -58,6 +58,33 @@ struct attend_args {
   const float* sinks = nullptr;
 };
 
+// Columns of a recurrent state that are computed together. They do not depend on other columns.
+inline constexpr std::size_t scan_columns = 32;
+
+// One row of a causal convolution of each channel, then silu.
+struct convolve_args {
+  const float* const* rows = nullptr; // [count] -> [channels], the row itself last; null: zeros
+  std::size_t count = 0;
+  const float* weights = nullptr; // [count][channels]
+  std::size_t channels = 0;       // a multiple of 16
+  float* out = nullptr;           // [channels]
+};
+
+// The gated delta rule (arXiv 2412.06464) over consecutive rows of a sequence, for scan_columns
+// values of one head: S = decay S; S += k (strength (v - S'k))'; out = S'q.
+struct scan_args {
+  const float *query = nullptr, *key = nullptr; // of the first row: [key_size]
+  const float* value = nullptr;                 // [scan_columns]
+  std::size_t stride = 0;                       // floats between rows of the three
+  const float *decay = nullptr, *strength = nullptr;
+  std::size_t weight_stride = 0; // floats between rows of these two
+  std::size_t rows = 0, key_size = 0;
+  const float* from = nullptr; // [key_size][scan_columns]; null: zeros
+  float* to = nullptr;         // may be `from`
+  float* out = nullptr;        // [rows][out_stride]
+  std::size_t out_stride = 0;
+};
+
 // The first visible position of a query. Always inlined: files for several ISAs share this header.
 [[gnu::always_inline]] constexpr std::uint32_t first_visible(std::uint32_t position,
                                                              std::uint32_t window) {
@@ -99,6 +126,10 @@ struct kernels {
   // Rotates pairs (x[i], x[i + n/2]).
   void (*rope_halves)(float* x, std::size_t n, const float* cosine, const float* sine);
   void (*scale)(float* x, std::size_t n, float factor);
+  // x *= sigmoid(gate); n is a multiple of 16.
+  void (*sigmoid_multiply)(float* x, const float* gate, std::size_t n);
+  void (*convolve)(const convolve_args&);
+  void (*scan)(const scan_args&);
 };
 
 // Requires: is_available(which).

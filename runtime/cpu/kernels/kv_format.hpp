@@ -53,18 +53,23 @@ struct kv_layout {
   return {};
 }
 
-// The dimensions of a stage's KV.
+// The dimensions of a stage's KV, which its layers with attention have, and of the states of its
+// recurrent layers.
 struct kv_shape {
   std::uint32_t layers = 0;
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;
   kv_format format = kv_format::f16;
+  std::uint32_t state_layers = 0;
+  std::uint64_t state_layer_bytes = 0; // of a slot's state in one layer
+  std::uint32_t state_slots = 0;
 
   constexpr std::size_t page_bytes() const { return 2 * layout_of(format).matrix_bytes(head_size); }
   // 64 positions of all layers.
   constexpr std::size_t block_bytes() const {
     return std::size_t{layers} * kv_heads * page_bytes();
   }
+  constexpr std::size_t slot_bytes() const { return state_layers * state_layer_bytes; }
 };
 
 std::string_view name_of(kv_format format) noexcept;

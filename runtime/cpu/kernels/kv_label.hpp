@@ -8,7 +8,8 @@
 
 namespace baton::cpu {
 
-// The part of a model that a KV memory holds, beside its shape.
+// The part of a model that a KV memory holds, beside its shape. Layers are counted among those
+// with attention.
 struct kv_part {
   std::uint64_t model = 0; // includes the split into ranks, because the bits depend on it
   std::uint32_t first_layer = 0;
@@ -18,13 +19,14 @@ struct kv_part {
 
 // All members have the same width, so there are no padding bytes.
 struct kv_label {
-  static constexpr std::uint64_t kv_label_magic = 0x33766B6E6F746162; // "batonkv3"
+  static constexpr std::uint64_t kv_label_magic = 0x34766B6E6F746162; // "batonkv4"
 
   std::uint64_t magic = kv_label_magic;
   std::uint64_t model = 0, first_layer = 0, first_kv_head = 0;
   std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
   std::uint64_t block_positions = kv_block_positions;
   std::uint64_t blocks = 0;
+  std::uint64_t state_layers = 0, state_layer_bytes = 0, state_slots = 0;
   std::uint64_t incarnation = 0; // 0: nothing stored yet
 
   friend bool operator==(const kv_label&, const kv_label&) = default;
@@ -43,6 +45,9 @@ inline kv_label label_of(const kv_part& part, const kv_shape& shape, std::uint32
   l.head_size = shape.head_size;
   l.format = static_cast<std::uint64_t>(shape.format);
   l.blocks = blocks;
+  l.state_layers = shape.state_layers;
+  l.state_layer_bytes = shape.state_layer_bytes;
+  l.state_slots = shape.state_slots;
   l.incarnation = incarnation;
   return l;
 }

@@ -13,8 +13,10 @@ namespace baton::cpu {
 namespace {
 
 result<std::size_t> bytes_of(const kv_shape& sizes, std::uint32_t blocks, std::size_t before) {
-  std::size_t total = 0;
+  std::size_t total = 0, states = 0;
   if (__builtin_mul_overflow(sizes.block_bytes(), std::size_t{blocks}, &total) ||
+      __builtin_mul_overflow(sizes.slot_bytes(), std::size_t{sizes.state_slots}, &states) ||
+      __builtin_add_overflow(total, states, &total) ||
       __builtin_add_overflow(total, before, &total))
     return fail(errc::does_not_fit, "{} KV blocks of {} bytes are beyond the address space", blocks,
                 sizes.block_bytes());

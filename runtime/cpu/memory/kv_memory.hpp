@@ -1,7 +1,8 @@
 // Paged keys and values of a stage's layers. A block holds 64 positions of one sequence for all of
-// the stage's layers, with a page per (layer, kv head) as in kv_format.hpp. The scheduler assigns
-// blocks to sequences. The memory may be a memory file that the shard's agent holds: it outlives
-// the shard, and the next shard reuses it.
+// the stage's layers, with a page per (layer, kv head) as in kv_format.hpp. Slots behind the blocks
+// hold the states of recurrent layers. The scheduler assigns blocks and slots to sequences. The
+// memory may be a memory file that the shard's agent holds: it outlives the shard, and the next
+// shard reuses it.
 #pragma once
 
 #include "runtime/cpu/kernels/kv_label.hpp"
@@ -46,6 +47,14 @@ public:
     return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};
   }
 
+  // The state of a slot in a recurrent layer of the stage. Requires: both are in the shape; slots
+  // are numbered from 1.
+  float* state(std::uint32_t slot, std::uint32_t layer) const noexcept {
+    const std::size_t index = std::size_t{slot - 1} * shape_.state_layers + layer;
+    return reinterpret_cast<float*>(memory_.data() + states_begin_ +
+                                    index * shape_.state_layer_bytes);
+  }
+
   // Returns the blocks that no step of this process has used yet, out of those of the next step.
   // Always empty without a file, because that memory has larger pages.
   void first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out);
@@ -54,12 +63,14 @@ public:
 
 private:
   kv_memory(large_memory memory, const kv_shape& sizes, std::uint32_t blocks, std::size_t begin)
-      : memory_(std::move(memory)), shape_(sizes), blocks_(blocks), begin_(begin) {}
+      : memory_(std::move(memory)), shape_(sizes), blocks_(blocks), begin_(begin),
+        states_begin_(begin + blocks * sizes.block_bytes()) {}
 
   large_memory memory_;
   kv_shape shape_;
   std::uint32_t blocks_ = 0;
-  std::size_t begin_ = 0; // offset of the first block; a file has its label before it
+  std::size_t begin_ = 0;        // offset of the first block; a file has its label before it
+  std::size_t states_begin_ = 0; // of the first slot
   std::uint64_t incarnation_ = 0;
   std::vector<bool> is_used_; // [block], in this process
 };

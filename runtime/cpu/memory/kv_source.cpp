@@ -36,13 +36,17 @@ result<kv_label> label_in(int fd) {
 // The shape in the label, if it is valid.
 std::optional<kv_shape> shape_of(const kv_label& l) {
   constexpr std::uint64_t most = 1U << 20U; // per field: far above any model, no overflow
-  for (const auto part : {l.first_layer, l.layers, l.first_kv_head, l.kv_heads, l.head_size})
+  for (const auto part : {l.first_layer, l.layers, l.first_kv_head, l.kv_heads, l.head_size,
+                          l.state_layers, l.state_slots})
     if (part > most)
       return std::nullopt;
   if (l.format >= kv_format_count || l.blocks > UINT32_MAX)
     return std::nullopt;
-  return kv_shape{static_cast<std::uint32_t>(l.layers), static_cast<std::uint32_t>(l.kv_heads),
-                  static_cast<std::uint32_t>(l.head_size), static_cast<kv_format>(l.format)};
+  return kv_shape{
+      static_cast<std::uint32_t>(l.layers),       static_cast<std::uint32_t>(l.kv_heads),
+      static_cast<std::uint32_t>(l.head_size),    static_cast<kv_format>(l.format),
+      static_cast<std::uint32_t>(l.state_layers), l.state_layer_bytes,
+      static_cast<std::uint32_t>(l.state_slots)};
 }
 
 // Whether the other shard's blocks have our layout, except for the layers.

@@ -27,7 +27,21 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
   m.query = floats(model.q_size());
   m.key = floats(model.kv_size());
   m.value = floats(model.kv_size());
-  m.attended = input(model.q_size());
+  const auto& recurrence = model.recurrence;
+  const std::size_t mixed_max =
+      std::max<std::size_t>(model.q_size(), recurrence ? recurrence->values_size() : 0);
+  m.attended = input(mixed_max);
+  if (model.has_attention_gate)
+    m.attention_gate = floats(model.q_size());
+  if (recurrence) {
+    m.recurrence = {.mixed = floats(recurrence->channels()),
+                    .convolved = floats(recurrence->channels()),
+                    .gate = floats(recurrence->values_size()),
+                    .strength = floats(recurrence->value_head_count),
+                    .decay = floats(recurrence->value_head_count),
+                    .query_gain = cursor.part<float>(recurrence->key_size),
+                    .key_gain = cursor.part<float>(recurrence->key_size)};
+  }
   const std::size_t slots = rows * model.expert_used_count;
   if (slots > 0) {
     m.experts.scores = floats(model.expert_count);
@@ -41,9 +55,8 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
   }
   if (slots == 0 || model.is_mixed())
     m.gated = input(model.ffn_size);
-  const std::size_t columns_max =
-      std::max<std::size_t>({model.hidden_size, model.q_size(), model.ffn_size,
-                             model.expert_ffn_size, model.shared_ffn_size});
+  const std::size_t columns_max = std::max<std::size_t>(
+      {model.hidden_size, mixed_max, model.ffn_size, model.expert_ffn_size, model.shared_ffn_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
     each = {.gate = floats_of(rows_together, panels_together * panel_rows),

@@ -42,7 +42,8 @@ struct step_memory {
   float_rows hidden;                  // [rows, hidden] the residual stream
   input_rows normed;                  // [rows, hidden]
   float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
-  input_rows attended;                // [rows, q_size]
+  input_rows attended;                // [rows, q_size or values]
+  float_rows attention_gate;          // [rows, q_size], if there is one
   input_rows gated;                   // [rows, ffn], if there is a dense layer
   float_rows logits;                  // [rows, logits], padded to panels
   struct mixture {                    // for models with experts; see forward_experts.cpp
@@ -53,6 +54,14 @@ struct step_memory {
     input_rows shared;                // [rows, shared ffn]
     float_rows shared_score;          // [rows, 1], padded to a panel
   } experts;
+  struct recurrent {      // for models with recurrent layers; see forward_recurrent.cpp
+    float_rows mixed;     // [rows, channels], as projected
+    float_rows convolved; // [rows, channels]
+    float_rows gate;      // [rows, values]
+    float_rows strength;  // [rows, value heads]
+    float_rows decay;     // [rows, value heads]
+    float *query_gain = nullptr, *key_gain = nullptr; // [key_size]
+  } recurrence;
   struct scratch {                       // per thread
     float_rows gate, up;                 // [rows_together, 32 * panels_together]
     std::byte* arranged = nullptr;       // rows arranged for a product: matmul_args::scratch

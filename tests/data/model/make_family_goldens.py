@@ -203,6 +203,23 @@ family("gpt_oss", "gpt-oss", T.F16, 2, 4, 2, 500.0,
                               rope_parameters=rope(500.0) | YARN | {"rope_type": "yarn", "truncate": False})),
        YARN_KEYS | {"attention.sliding_window": 40, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64},
        biases=True, norms="as_post", experts="mlp.", router="mlp.router.weight", gpt_oss=True, only_gguf=True)
+# Recurrent layers, all but every third one. GGUF has the value heads of Qwen3.5 by turns of the key heads.
+DELTA = dict(linear_conv_kernel_dim=4, linear_key_head_dim=16, linear_value_head_dim=32, linear_num_key_heads=2, linear_num_value_heads=4,
+             full_attention_interval=3, tie_word_embeddings=False)
+DELTA_KEYS = {"ssm.conv_kernel": 4, "ssm.state_size": 16, "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 128,
+              "full_attention_interval": 3, "rope.dimension_count": HEAD // 2}
+DELTA_MOE = dict(DELTA, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32)
+DELTA_MOE_KEYS = DELTA_KEYS | {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32,
+                               "expert_shared_feed_forward_length": 32}
+SECTIONS = {"rope.dimension_sections": [2, 1, 1, 0]}
+TEXT_ROPE = rope(1e4, partial_rotary_factor=0.5, mrope_section=[2, 1, 1], mrope_interleaved=True)
+family("qwen35", "qwen35", T.F16, 4, 2, 1, 1e4, (hf.Qwen3_5TextConfig, dict(DELTA, rope_parameters=TEXT_ROPE)), DELTA_KEYS | SECTIONS,
+       ffn=32, qk_norm=True, norms="as_post", adds_one=True, delta="alternating")
+family("qwen35moe", "qwen35moe", T.F16, 3, 2, 1, 1e4, (hf.Qwen3_5MoeTextConfig, dict(DELTA_MOE, rope_parameters=TEXT_ROPE)),
+       DELTA_MOE_KEYS | SECTIONS, ffn=32, qk_norm=True, norms="as_post", adds_one=True, delta="alternating", experts="mlp.", shared="qwen")
+family("qwen3next", "qwen3next", T.F16, 3, 2, 1, 1e4,
+       (hf.Qwen3NextConfig, dict(DELTA_MOE, rope_parameters=rope(1e4, partial_rotary_factor=0.5))), DELTA_MOE_KEYS,
+       ffn=32, qk_norm=True, norms="as_post", adds_one=True, delta="joint", experts="mlp.", shared="qwen")
 GEMMA = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=HEAD, sliding_window=40)
 family("gemma2", "gemma2", T.F16, 3, 4, 2, 1e4,
        (hf.Gemma2Config, dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, rope_parameters=rope(1e4))),
@@ -212,6 +229,26 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
            "sliding_attention": rope(1e4), "full_attention": rope(1e6, factor=8.0) | {"rope_type": "linear"}})),
        {"attention.sliding_window": 40, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
        ffn=32, qk_norm=True, gemma=True)
+
+
+# The tensors of a recurrent layer: the file's -> the model's, and which of its rows they are.
+def delta_tensors(f):
+    cfg, at = f["cfg"], "linear_attn."
+    key, value, keys, values = cfg.linear_key_head_dim, cfg.linear_value_head_dim, cfg.linear_num_key_heads, cfg.linear_num_value_heads
+    each = values // keys
+    heads = np.arange(values).reshape(keys, each).T.ravel() if f["delta"] == "alternating" else np.arange(values)
+    rows = (heads[:, None] * value + np.arange(value)).ravel()  # of values
+    mixed = np.concatenate([np.arange(2 * keys * key), 2 * keys * key + rows])
+    layer = {"ssm_conv1d.weight": (at + "conv1d.weight", (mixed, 0)), "ssm_a": (at + "A_log", heads), "ssm_dt.bias": (at + "dt_bias", heads),
+             "ssm_norm.weight": at + "norm.weight", "ssm_out.weight": (at + "out_proj.weight", (slice(None), rows))}
+    if f["delta"] == "alternating":
+        return layer | {"attn_qkv.weight": (at + "in_proj_qkv.weight", mixed), "attn_gate.weight": (at + "in_proj_z.weight", rows),
+                        "ssm_beta.weight": (at + "in_proj_b.weight", heads), "ssm_alpha.weight": (at + "in_proj_a.weight", heads)}
+    width = 2 * key + 2 * each * value  # the rows of a key head: query, key, values, gates
+    part = lambda first, count: (np.arange(keys)[:, None] * width + first + np.arange(count)).ravel()
+    qkv = np.concatenate([part(0, key), part(key, key), part(2 * key, each * value)])
+    return layer | {"attn_qkv.weight": (at + "in_proj_qkvz.weight", qkv), "ssm_ba.weight": at + "in_proj_ba.weight",
+                    "attn_gate.weight": (at + "in_proj_qkvz.weight", part(2 * key + each * value, each * value))}
 
 
 # Tensors that GGUF has as parts of a parameter, or in another order.
@@ -271,8 +308,15 @@ def tensor_map(f):
         names["output.weight"] = "lm_head.weight"
     for i in range(cfg.num_hidden_layers):
         norms = norm_names("gemma" if f.get("gemma") else f.get("norms", "before"))
-        layer = {"attn_output.weight": attention + "o_proj.weight"} | {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
-        if f.get("fused"):
+        layer = {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
+        is_recurrent = f.get("delta") and cfg.layer_types[i] == "linear_attention"
+        if is_recurrent:
+            layer |= delta_tensors(f)
+        else:
+            layer |= {"attn_output.weight": attention + "o_proj.weight"}
+        if is_recurrent:
+            pass
+        elif f.get("fused"):
             layer |= {"attn_qkv.weight": attention + "qkv_proj.weight"}
         else:
             layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in "qkv"}
@@ -288,7 +332,7 @@ def tensor_map(f):
             layer |= {f"ffn_{x}.weight": f"{mlp}{x}_proj.weight" for x in ("gate", "up", "down")}
         if f.get("biases"):
             layer |= {f"attn_{x}.bias": f"{attention}{x}_proj.bias" for x in "qkv"}
-        if f.get("qk_norm"):
+        if f.get("qk_norm") and not is_recurrent:
             own = f["qk_norm"] if isinstance(f["qk_norm"], tuple) else ("q_norm", "k_norm")
             layer |= {f"attn_{x}_norm.weight": f"{attention}{y}.weight" for x, y in zip("qk", own)}
         in_layer = lambda theirs: f"model.layers.{i}.{theirs}" if isinstance(theirs, str) else (in_layer(theirs[0]), theirs[1])
@@ -297,7 +341,24 @@ def tensor_map(f):
 
 
 def parameter_of(state, theirs):
-    return state[theirs] if isinstance(theirs, str) else theirs[1](state[theirs[0]])
+    """A view of the parameter, or of a part of it; of rows in another order a copy, which `assign` writes back."""
+    if isinstance(theirs, str):
+        return state[theirs]
+    return theirs[1](state[theirs[0]]) if callable(theirs[1]) else state[theirs[0]][theirs[1]]
+
+
+def assign(state, theirs, values):
+    if isinstance(theirs, str) or callable(theirs[1]):
+        parameter_of(state, theirs).copy_(torch.from_numpy(values))
+    else:
+        state[theirs[0]][theirs[1]] = torch.from_numpy(values)
+
+
+# The value in the file for a drawn parameter.
+def stored(name, values, adds_one):
+    if name.endswith("ssm_a"):
+        return -np.exp(values)
+    return values + 1 if adds_one and "norm" in name and "ssm_norm" not in name else values
 
 
 def drawn(rng, name, shape, scales_embedding):
@@ -308,6 +369,10 @@ def drawn(rng, name, shape, scales_embedding):
         return 1 + 0.2 * rng.standard_normal(shape)
     if name.endswith("attn_sinks.weight"):
         return 1.5 * rng.standard_normal(shape)
+    if name.endswith("ssm_a"):
+        return np.log(rng.uniform(0.02, 0.8, shape))  # some heads remember the whole prompt
+    if name.endswith("ssm_conv1d.weight"):
+        return 0.6 * rng.standard_normal(shape)
     if name.endswith("exp_probs_b.bias"):
         return 0.1 * rng.standard_normal(shape)
     if name.endswith(".bias"):
@@ -330,17 +395,20 @@ def build(f, seed):
     for ours, theirs in tensor_map(f).items():
         parameter = parameter_of(state, theirs)
         values = drawn(rng, ours, tuple(parameter.shape), f.get("gemma")).astype(np.float32)
+        adds_one = f.get("gemma") or f.get("adds_one")
         if values.ndim == 1:
-            parameter.copy_(torch.from_numpy(values - 1 if f.get("gemma") and "norm" in ours else values))
-            tensors[ours] = (values, None)
+            if adds_one and "norm" in ours and "ssm_norm" not in ours:
+                values -= 1
+            assign(state, theirs, values)
+            tensors[ours] = (stored(ours, values, adds_one), None)
             continue
-        if "ffn_gate_inp" in ours or ours.endswith(".bias"):  # converters keep them in float32
-            parameter.copy_(torch.from_numpy(values))
+        if "ffn_gate_inp" in ours or "conv1d" in ours or ours.endswith(".bias"):  # converters keep them in float32
+            assign(state, theirs, values)
             tensors[ours] = (values, None)
             continue
         raw = quantize(values, f["stored"])
         values = np.asarray(dequantize(raw, f["stored"]), dtype=np.float32)
-        parameter.copy_(torch.from_numpy(values))
+        assign(state, theirs, values)
         heads = {"attn_q": cfg.num_attention_heads, "attn_k": cfg.num_key_value_heads}.get(ours.split(".")[-2])
         if f.get("permuted") and heads:
             raw = quantize(permuted(values, heads), f["stored"])
@@ -402,7 +470,7 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight")
+    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight")
     state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith(whole) else value
              for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")

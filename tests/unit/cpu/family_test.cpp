@@ -46,6 +46,7 @@ cpu::config family_settings(std::uint32_t bits = 16) {
   c.kv_blocks = 16;
   c.rows_max = 256;
   c.activation_bits = bits;
+  c.state_slots = slots_of_tests;
   return c;
 }
 
@@ -66,7 +67,7 @@ void check_against_transformers(const std::string& name, const std::string& form
 }
 
 TEST_CASE("a family's logits match transformers") {
-  for (const auto& name : family_names)
+  for (const auto& name : all_family_names())
     for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
@@ -103,7 +104,7 @@ std::vector<token_id> greedy_of(const family_file& golden) {
   const auto engine = golden.load(family_settings());
   std::vector<token_id> next = golden.prompt, found;
   for (std::uint32_t position = 0; found.size() < golden.greedy.size();) {
-    const auto out = engine->run(batch_of({{1, next, position}}), {});
+    const auto out = engine->run(with_states(batch_of({{1, next, position}}), *engine), {});
     REQUIRE_MESSAGE(out, out.error().message);
     position += static_cast<std::uint32_t>(next.size());
     next = {out->samples.at(0).token};
@@ -131,7 +132,7 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
 }
 
 TEST_CASE("a family decodes greedily as transformers does") {
-  for (const auto& name : family_names)
+  for (const auto& name : all_family_names())
     for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
@@ -143,20 +144,22 @@ TEST_CASE("a family decodes greedily as transformers does") {
 // The parts of a fused matrix begin anywhere in a file's rows, and 8-bit weights differ from those
 // of the oracle. So the check is only approximate.
 TEST_CASE("a quantised family stays close to transformers") {
-  for (const auto& name : family_names) {
+  for (const auto& name : all_family_names()) {
     const family_file golden(name, model::tensor_type::q8_0);
     const auto found =
         golden.compare(run_in_steps(*golden.load(family_settings()), golden.prompt, {1}));
     CAPTURE(name);
     MESSAGE(name, " in Q8_0: ", found.mean);
     CHECK(found.mean > bound);
-    CHECK(found.mean < 0.1);
+    // Another choice of experts in a recurrent layer changes all later rows.
+    const bool is_sensitive = golden.description.recurrence && golden.description.expert_count > 0;
+    CHECK(found.mean < (is_sensitive ? 0.2 : 0.1));
   }
 }
 
 TEST_CASE("a family's logits have the same bits however they are computed") {
   using enum model::tensor_type;
-  for (const auto& name : family_names) {
+  for (const auto& name : all_family_names()) {
     CAPTURE(name);
     for (const auto& [type, bits] : {std::pair{f16, 16U}, {q8_0, 16U}, {q4_1, 8U}}) {
       const family_file golden(name, type);
@@ -179,7 +182,7 @@ TEST_CASE("a family's logits have the same bits however they are computed") {
 }
 
 TEST_CASE("a row's logits do not depend on the rows beside it") {
-  for (const auto& name : family_names) {
+  for (const auto& name : all_family_names()) {
     const family_file golden(name);
     CAPTURE(name);
     auto settings = family_settings();
@@ -202,7 +205,7 @@ TEST_CASE("a row's logits do not depend on the rows beside it") {
 }
 
 TEST_CASE("a family's stages give the bits of the whole model, wherever they are cut") {
-  for (const auto& name : family_names) {
+  for (const auto& name : all_family_names()) {
     const family_file golden(name);
     CAPTURE(name);
     const auto expected = run_in_steps(*golden.load(family_settings()), golden.prompt, {33});
@@ -215,8 +218,8 @@ TEST_CASE("a family's stages give the bits of the whole model, wherever they are
       logits_by_position found;
       for (std::size_t at = 0; at < golden.prompt.size(); at += 33) {
         const auto end = std::min(at + 33, golden.prompt.size());
-        const auto batch =
-            batch_of({{1, piece(golden.prompt, at, end), static_cast<std::uint32_t>(at)}});
+        const auto batch = with_states(
+            batch_of({{1, piece(golden.prompt, at, end), static_cast<std::uint32_t>(at)}}), *first);
         const auto middle = first->run(batch, {});
         REQUIRE_MESSAGE(middle, middle.error().message);
         REQUIRE(second->run(batch, middle->activations));
@@ -324,6 +327,11 @@ TEST_CASE("every feature of a family changes its logits") {
       {"gpt_oss", "biases of the output", [](auto& d) { d.has_attention_out_bias = false; }},
       {"gpt_oss", "activation", [](auto& d) { d.activation = model::activation_kind::silu; }},
       {"gpt_oss", "whole borders", [](auto& d) { d.ropes[0].has_whole_borders = true; }},
+      {"qwen35", "attention's gate", [](auto& d) { d.has_attention_gate = false; }},
+      {"qwen35", "the order of heads", [](auto& d) { d.recurrence->alternates_key_heads = false; }},
+      {"qwen35", "decays", [](auto& d) { d.recurrence->has_log_decay = true; }},
+      {"qwen3next", "the order of heads",
+       [](auto& d) { d.recurrence->alternates_key_heads = true; }},
       {"gemma2", "attention's cap", [](auto& d) { d.attention_soft_cap.reset(); }},
       {"gemma2", "the final cap", [](auto& d) { d.final_soft_cap.reset(); }},
       {"gemma3", "norms of heads", without_qk_norm},
@@ -351,7 +359,7 @@ TEST_CASE("every feature of a family changes its logits") {
     changes.push_back({name, "query scale", [](auto& d) { d.attention_scale *= 1.1F; }});
     changes.push_back({name, "gelu", [](auto& d) { d.activation = model::activation_kind::silu; }});
   }
-  for (const auto& name : family_names)
+  for (const auto& name : all_family_names())
     changes.push_back({name, "pairs of the rotation", other_rope});
   for (const auto& change : changes) {
     const family_file golden(change.family);

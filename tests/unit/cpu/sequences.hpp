@@ -50,6 +50,25 @@ inline micro_batch batch_of(const std::vector<part>& parts) {
   return batch;
 }
 
+// Gives the slices of a model with recurrent layers the slots of their states: one for each
+// sequence and position. Requires: steps and prompts of fewer rows than `slots_of_sequence`.
+inline constexpr std::uint32_t slots_of_sequence = 251, slots_of_tests = 4 * slots_of_sequence;
+template <class Engine>
+micro_batch with_states(micro_batch batch, const Engine& engine) {
+  if constexpr (requires { engine.limits().state_slots; })
+    for (slice& s : batch.slices) {
+      if (engine.limits().state_slots == 0)
+        continue;
+      const auto slot_at = [&](std::uint32_t position) {
+        const auto before = static_cast<std::uint32_t>(s.sequence.ticket.value - 1);
+        return position == 0 ? 0 : 1 + before * slots_of_sequence + position % slots_of_sequence;
+      };
+      s.state_from = slot_at(s.position);
+      s.state_to = slot_at(s.position + s.rows);
+    }
+  return batch;
+}
+
 using logits_by_position = std::map<std::uint32_t, std::vector<float>>;
 
 inline void keep(logits_by_position& out, std::uint32_t position, std::span<const float> logits) {
@@ -60,7 +79,7 @@ inline void keep(logits_by_position& out, std::uint32_t position, std::span<cons
 template <class Engine>
 void run_and_keep(Engine& engine, const std::vector<part>& parts, std::size_t index,
                   logits_by_position& out, std::uint32_t position) {
-  const auto step = engine.run(batch_of(parts), {});
+  const auto step = engine.run(with_states(batch_of(parts), engine), {});
   REQUIRE_MESSAGE(step, step.error().message);
   keep(out, position, engine.logits(index));
 }

@@ -1,0 +1,90 @@
+#include "runtime/cpu/forward/engine_checks.hpp"
+
+#include "runtime/cpu/kernels/kernels.hpp"
+#include "runtime/cpu/kernels/panel_format.hpp"
+
+namespace baton::cpu {
+namespace {
+
+// More cores than any machine has; larger values are typing errors.
+constexpr std::uint32_t threads_limit = 1024;
+// Rows per step, far above the size where larger steps stop getting faster.
+constexpr std::uint32_t rows_limit = 1U << 16U;
+
+} // namespace
+
+result<void> check_settings(const config& c) {
+  if (c.threads == 0 || c.threads > threads_limit)
+    return fail_param(errc::invalid_value, "threads", "threads must be 1 to {}, not {}",
+                      threads_limit, c.threads);
+  if (!c.cpus.empty() && c.cpus.size() != c.threads)
+    return fail_param(errc::invalid_value, "cpus", "{} cpus for {} threads", c.cpus.size(),
+                      c.threads);
+  if (c.rows_max == 0 || c.rows_max > rows_limit)
+    return fail_param(errc::invalid_value, "rows_max", "rows_max must be 1 to {}, not {}",
+                      rows_limit, c.rows_max);
+  if (c.state_slots < 2)
+    return fail_param(errc::invalid_value, "state_slots", "state_slots must be 2 or more, not {}",
+                      c.state_slots);
+  if (c.activation_bits != 8 && c.activation_bits != 16)
+    return fail_param(errc::invalid_value, "activation_bits",
+                      "activation_bits must be 8 or 16, not {}", c.activation_bits);
+  if (c.forced_isa && !is_available(*c.forced_isa))
+    return fail_param(errc::invalid_value, "isa", "this CPU cannot run {}", name_of(*c.forced_isa));
+  return {};
+}
+
+result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
+  if (c.slices.empty() && c.rank == 0)
+    return model::split(m, 1);
+  const auto wrong = [&](std::string_view what) {
+    return fail_param(errc::invalid_value, "slices", "'{}': {}", m.name, what);
+  };
+  if (c.rank >= c.slices.size())
+    return wrong(fmt::format("rank {} of {} slices", c.rank, c.slices.size()));
+  const auto whole = model::split(m, 1);
+  if (!whole)
+    return whole.error();
+  using model::tensor_slice;
+  for (const auto part : {&tensor_slice::heads, &tensor_slice::ffn, &tensor_slice::vocabulary}) {
+    std::uint64_t next = 0;
+    for (const auto& slice : c.slices) {
+      if ((slice.*part).first != next || (slice.*part).count == 0)
+        return wrong("the slices do not follow one another");
+      next += (slice.*part).count;
+    }
+    if (next != (whole->front().*part).count)
+      return wrong("the slices are not of this model");
+  }
+  for (const auto& slice : c.slices) {
+    if (slice.vocabulary.first % panel_rows != 0)
+      return wrong("a slice of the head begins inside a panel");
+    if (slice.kv_heads != model::kv_heads_of(m, slice.heads))
+      return wrong("a slice's KV heads do not match its heads");
+  }
+  return c.slices;
+}
+
+result<void> check_model(const model::description& m) {
+  const auto refuse = [&](std::string_view what) {
+    return fail(errc::unsupported_model, "'{}': the CPU engine does not run {}", m.name, what);
+  };
+  if (m.has_parallel_ffn && m.expert_count != 0)
+    return refuse("experts beside attention");
+  if (m.qk_norm == model::qk_norm_kind::rows && m.has_attention_bias)
+    return refuse("biases before norms of whole rows");
+  if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
+    return refuse("biases of the choice of experts without sigmoids");
+  if (m.head_size % 16 != 0 || m.head_size > head_size_max)
+    return refuse("head sizes other than multiples of 16 up to 256");
+  if (m.recurrence && (m.has_parallel_ffn || m.recurrence->key_size % 16 != 0 ||
+                       m.recurrence->value_size % scan_columns != 0))
+    return refuse("recurrent layers beside an ffn, or with key heads that are no multiple of 16 or "
+                  "value heads that are no multiple of 32");
+  for (const auto& rope : m.ropes)
+    if (rope.dimension_count > m.head_size || rope.dimension_count % 2 != 0)
+      return refuse("this number of rotated dimensions");
+  return {};
+}
+
+} // namespace baton::cpu
