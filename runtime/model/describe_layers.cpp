@@ -161,18 +161,15 @@ result<void> read_attention(const model_file& file, const family& kind, descript
 }
 
 // GGUF has the keys of Mamba's layers for delta nets too.
-result<void> read_recurrence(const model_file& file, const family& kind, description& d) {
-  if (!kind.has_delta_nets) {
-    return {};
-  }
-  auto& r = d.recurrence.emplace();
-  std::uint32_t inner = 0;
+static result<void> read_heads_of_states(const model_file& file, const family& kind,
+                                         description& d) {
+  auto& r = *d.recurrence;
   size_reader sizes(file, d.architecture);
   sizes.read(r.convolution_rows, "ssm.conv_kernel", convolution_rows_max);
   sizes.read(r.key_size, "ssm.state_size", recurrent_head_max);
   sizes.read(r.key_head_count, "ssm.group_count", width_max);
   sizes.read(r.value_head_count, "ssm.time_step_rank", width_max);
-  sizes.read(inner, "ssm.inner_size", width_max);
+  sizes.read(r.output_size, "ssm.inner_size", width_max);
   if (sizes.first_error()) {
     return *sizes.first_error();
   }
@@ -180,19 +177,63 @@ result<void> read_recurrence(const model_file& file, const family& kind, descrip
   if (!grouped) {
     return grouped.error();
   }
-  r.value_size = inner / r.value_head_count;
+  r.value_size = r.output_size / r.value_head_count;
   r.alternates_key_heads = kind.alternates_key_heads && !*grouped;
   r.has_joint_weights = kind.has_joint_weights;
   r.has_log_decay = *grouped;
-  if (r.value_head_count % r.key_head_count != 0 || inner % r.value_head_count != 0 ||
-      r.value_size > recurrent_head_max || r.convolution_rows < 2 ||
-      std::uint64_t{r.key_head_count} * r.key_size > width_max) {
+  r.norm_size = r.kind == mixer_kind::mamba2 ? r.output_size / r.key_head_count : r.value_size;
+  const auto channels = 2 * std::uint64_t{r.key_head_count} * r.key_size + r.output_size;
+  if (r.value_head_count % r.key_head_count != 0 || r.output_size % r.value_head_count != 0 ||
+      r.value_size > recurrent_head_max || r.convolution_rows < 2 || channels > width_max) {
     return fail(errc::bad_model_file,
                 "recurrent layers of {} value heads in {} values, {} key heads of {}, and a "
                 "convolution of {} rows do not fit together",
-                r.value_head_count, inner, r.key_head_count, r.key_size, r.convolution_rows);
+                r.value_head_count, r.output_size, r.key_head_count, r.key_size,
+                r.convolution_rows);
+  }
+  r.channels = static_cast<std::uint32_t>(channels);
+  return {};
+}
+
+result<void> read_recurrence(const model_file& file, const family& kind, description& d) {
+  if (kind.recurrent == mixer_kind::attention) {
+    return {};
+  }
+  auto& r = d.recurrence.emplace();
+  r.kind = kind.recurrent;
+  if (r.kind != mixer_kind::short_convolution) {
+    return read_heads_of_states(file, kind, d);
+  }
+  r.channels = r.output_size = d.hidden_size;
+  size_reader sizes(file, d.architecture);
+  sizes.read(r.convolution_rows, "shortconv.l_cache", convolution_rows_max);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  if (r.convolution_rows < 2) {
+    return fail(errc::bad_model_file, "a convolution of {} rows", r.convolution_rows);
   }
   return {};
+}
+
+// Layers without KV heads are recurrent.
+static result<std::vector<bool>> recurrent_layers_of(const model_file& file, const family& kind,
+                                                     const description& d) {
+  if (!d.recurrence) {
+    return std::vector<bool>(d.layer_count);
+  }
+  if (kind.has_recurrent_period) {
+    return layer_pattern(file, d, "full_attention_interval", kind.full_attention_period);
+  }
+  const auto name = d.architecture + ".attention.head_count_kv";
+  if (!file.array_size(name)) {
+    return std::vector<bool>(d.layer_count);
+  }
+  auto has_heads = layer_pattern(file, d, "attention.head_count_kv", 0);
+  if (has_heads) {
+    has_heads->flip();
+  }
+  return has_heads;
 }
 
 result<void> read_layers(const model_file& file, const family& kind, description& d) {
@@ -222,8 +263,7 @@ result<void> read_layers(const model_file& file, const family& kind, description
                 file.original_name(d.architecture + ".leading_dense_block_count"), *dense,
                 d.layer_count);
   }
-  const auto recurrent = layer_pattern(file, d, "full_attention_interval",
-                                       d.recurrence ? kind.full_attention_period : 0);
+  const auto recurrent = recurrent_layers_of(file, kind, d);
   if (!recurrent) {
     return recurrent.error();
   }
@@ -231,8 +271,8 @@ result<void> read_layers(const model_file& file, const family& kind, description
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     auto& layer = d.layers.emplace_back();
     layer.is_mixture = d.expert_count > 0 && i >= *dense;
-    if (d.recurrence && (*recurrent)[i]) {
-      layer.mixer = mixer_kind::delta_net;
+    if ((*recurrent)[i]) {
+      layer.mixer = d.recurrence->kind;
       continue;
     }
     layer.window = (*windowed)[i] ? *window : 0;
@@ -241,7 +281,10 @@ result<void> read_layers(const model_file& file, const family& kind, description
     }
     layer.grows_queries = d.query_growth.weight != 0.0F;
   }
-  if (d.attention_layers(0, d.layer_count) == 0) {
+  if (d.recurrence && d.recurrent_layers(0, d.layer_count) == 0) {
+    d.recurrence.reset();
+  }
+  if (d.recurrent_layers(0, d.layer_count) == d.layer_count) {
     return fail(errc::unsupported_model, "'{}' has no layer with attention: this build needs one",
                 d.name);
   }

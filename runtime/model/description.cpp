@@ -48,10 +48,11 @@ void take_family(const family& kind, description& d) {
   d.has_post_norms = kind.has_post_norms;
   d.has_parallel_ffn = kind.has_parallel_ffn;
   d.ffn_norm_tensor = kind.ffn_norm_tensor;
+  d.output_norm_tensor = kind.output_norm_tensor;
 }
 
-// A number, or one for each layer, where this build runs the same in all layers.
-result<void> read_kv_heads(const model_file& file, description& d) {
+// A number, or one for each layer: the same in all layers, but 0 for recurrent ones.
+result<void> read_kv_heads(const model_file& file, const family& kind, description& d) {
   const auto name = d.architecture + ".attention.head_count_kv";
   if (!file.array_size(name)) {
     size_reader sizes(file, d.architecture);
@@ -62,15 +63,18 @@ result<void> read_kv_heads(const model_file& file, description& d) {
   if (!list) {
     return list.error();
   }
+  const bool may_lack_heads = kind.recurrent != mixer_kind::attention;
+  const auto most = list->empty() ? 0U : *std::ranges::max_element(*list);
   const bool is_uniform =
-      !list->empty() && list->front() != 0 && list->front() <= width_max &&
-      std::ranges::all_of(*list, [&](std::uint32_t count) { return count == list->front(); });
+      most != 0 && most <= width_max && std::ranges::all_of(*list, [&](std::uint32_t count) {
+        return count == most || (may_lack_heads && count == 0);
+      });
   if (!is_uniform) {
     return fail(errc::unsupported_model,
                 "metadata key '{}' is [{}]: this build runs one number for all layers",
                 file.original_name(name), fmt::join(*list, ", "));
   }
-  d.kv_head_count = list->front();
+  d.kv_head_count = most;
   return {};
 }
 
@@ -106,7 +110,7 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   if (auto r = leave_out_later_layers(file, d); !r) {
     return r;
   }
-  if (auto r = read_kv_heads(file, d); !r) {
+  if (auto r = read_kv_heads(file, kind, d); !r) {
     return r;
   }
   if (d.hidden_size % d.head_count != 0 && !file.has(d.architecture + ".attention.key_length")) {
@@ -257,7 +261,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
     return cuts.error();
   }
   d.cuts = *cuts;
-  d.output_norm_bytes = file.find("output_norm.weight")->size_bytes();
+  d.output_norm_bytes = file.find(d.output_norm_tensor)->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {
     if (is_of_later_layer(tensor.name, file, d)) {
@@ -282,10 +286,16 @@ bool description::is_mixed() const noexcept {
   return std::ranges::any_of(layers, is_mixture) && !std::ranges::all_of(layers, is_mixture);
 }
 
-std::uint32_t description::attention_layers(std::uint32_t first, std::uint32_t end) const noexcept {
-  return static_cast<std::uint32_t>(
-      std::count_if(layers.begin() + first, layers.begin() + end,
-                    [](const auto& layer) { return layer.mixer == mixer_kind::attention; }));
+std::uint32_t description::recurrent_layers(std::uint32_t first, std::uint32_t end) const noexcept {
+  std::uint32_t count = 0;
+  for (std::size_t i = first; i < std::min<std::size_t>(end, layers.size()); ++i) {
+    count += layers[i].mixer != mixer_kind::attention ? 1 : 0;
+  }
+  return count;
+}
+
+std::uint64_t description::state_bytes(std::uint32_t first, std::uint32_t end) const noexcept {
+  return recurrence ? recurrent_layers(first, end) * recurrence->state_bytes() : 0;
 }
 
 std::uint64_t description::step_bytes() const noexcept {

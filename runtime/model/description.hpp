@@ -15,8 +15,9 @@ enum class activation_kind : std::uint8_t { silu, gelu, clamped_silu };
 // Norms of queries and keys: of each head before or after its rotation, or of all heads together.
 enum class qk_norm_kind : std::uint8_t { none, heads, rotated_heads, rows };
 enum class router_kind : std::uint8_t { softmax, sigmoid };
-// How a layer mixes positions. delta_net: gated delta net (arXiv 2412.06464), a recurrent layer.
-enum class mixer_kind : std::uint8_t { attention, delta_net };
+// How a layer mixes positions. All but attention are recurrent: gated delta nets (arXiv
+// 2412.06464), Mamba-2 (arXiv 2405.21060), and short convolutions with gates (LFM2).
+enum class mixer_kind : std::uint8_t { attention, delta_net, mamba2, short_convolution };
 // `normal` rotates the pairs (x[2i], x[2i+1]); the GGUF converter permutes q and k of llama files
 // accordingly. `neox` rotates (x[i], x[i + dimensions/2]), as all published weights require.
 enum class rope_kind : std::uint8_t { normal, neox };
@@ -58,15 +59,18 @@ struct growth {
   friend bool operator==(const growth&, const growth&) = default;
 };
 
-// The recurrent layers of a model. A layer projects a row to queries, keys and values, convolves
-// each channel with the rows before, and normalises queries and keys by their length. Then each
-// value head reads and updates its state [key_size, value_size]: it decays, and the value that it
-// holds for the key moves towards the new value. The output is the state's value for the query.
+// The recurrent layers of a model, which are of one kind. A layer projects a row to channels and
+// convolves each channel with the rows before. Channels are queries, keys and values of heads, each
+// of which has a state [key_size, value_size]: it decays, takes up a key with a value, and answers
+// the query. Mamba-2 calls them C, B and x, and key heads groups. A short convolution has no heads.
 struct recurrence_description {
-  std::uint32_t key_head_count = 0; // of queries and keys; divides value_head_count
+  mixer_kind kind = mixer_kind::delta_net;
+  std::uint32_t channels = 0, output_size = 0;
+  std::uint32_t convolution_rows = 0; // that the convolution reads, its own last
+  std::uint32_t key_head_count = 0;   // of queries and keys; divides value_head_count
   std::uint32_t value_head_count = 0;
   std::uint32_t key_size = 0, value_size = 0; // of a head
-  std::uint32_t convolution_rows = 0;         // that the convolution reads, its own last
+  std::uint32_t norm_size = 0;                // of the parts of the output that are normalised
   // Value head v has the queries and keys of head v % key_head_count; otherwise the value heads of
   // a key head are consecutive.
   bool alternates_key_heads = false;
@@ -75,10 +79,9 @@ struct recurrence_description {
 
   std::uint32_t keys_size() const noexcept { return key_head_count * key_size; }
   std::uint32_t values_size() const noexcept { return value_head_count * value_size; }
-  std::uint32_t channels() const noexcept { return 2 * keys_size() + values_size(); }
   // A layer's state in float32: the convolution's earlier rows, then the heads.
   std::uint64_t state_bytes() const noexcept {
-    return sizeof(float) * (std::uint64_t{convolution_rows - 1} * channels() +
+    return sizeof(float) * (std::uint64_t{convolution_rows - 1} * channels +
                             std::uint64_t{values_size()} * key_size);
   }
 };
@@ -122,6 +125,7 @@ struct description {
   bool has_parallel_ffn = false;       // the ffn reads what attention reads
   bool has_tied_embeddings = false;    // no output.weight: the head is token_embd.weight
   std::string ffn_norm_tensor = "ffn_norm.weight";
+  std::string output_norm_tensor = "output_norm.weight";
   float embedding_scale = 1.0F;
   float attention_scale = 1.0F; // of the product of a query and a key
   float residual_scale = 1.0F;  // of the outputs of attention and ffn
@@ -157,8 +161,13 @@ struct description {
   slice_blocks cuts;                               // of its weights' types, the same for all layers
 
   bool is_mixed() const noexcept; // both dense layers and mixtures
-  // The layers with attention, and so with keys and values, among [first, end).
-  std::uint32_t attention_layers(std::uint32_t first, std::uint32_t end) const noexcept;
+  // The layers among [first, end) with a state; the others have attention, and so keys and values.
+  std::uint32_t recurrent_layers(std::uint32_t first, std::uint32_t end) const noexcept;
+  std::uint32_t attention_layers(std::uint32_t first, std::uint32_t end) const noexcept {
+    return end - first - recurrent_layers(first, end);
+  }
+  // A sequence's state in these layers.
+  std::uint64_t state_bytes(std::uint32_t first, std::uint32_t end) const noexcept;
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
   // Weights that a step of one row reads: without an embedding that is not also the head, and
@@ -175,7 +184,7 @@ struct tensor_requirement {
 // "blk.3.attn_q.weight" for (3, "attn_q.weight").
 std::string layer_tensor_name(std::uint32_t layer, std::string_view role);
 // The tensors of one layer; of all layers together (rope_freqs.weight: read by every stage with a
-// layer); of the input (token_embd.weight); of the output. The output's are output_norm.weight and
+// layer); of the input (token_embd.weight); of the output. The output's are its norm and
 // the head: output.weight, or token_embd.weight if tied.
 std::vector<tensor_requirement> layer_tensors(const description& model, std::uint32_t layer);
 std::vector<tensor_requirement> shared_tensors(const description& model);

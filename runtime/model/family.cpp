@@ -30,7 +30,8 @@ constexpr std::array families = {
            .qk_norm = qk_norm_kind::heads,
            .has_attention_gate = true,
            .ffn_norm_tensor = "post_attention_norm.weight",
-           .has_delta_nets = true,
+           .recurrent = mixer_kind::delta_net,
+           .has_recurrent_period = true,
            .has_joint_weights = true,
            .takes_experts = true,
            .takes_shared_experts = true,
@@ -41,7 +42,8 @@ constexpr std::array families = {
            .qk_norm = qk_norm_kind::heads,
            .has_attention_gate = true,
            .ffn_norm_tensor = "post_attention_norm.weight",
-           .has_delta_nets = true,
+           .recurrent = mixer_kind::delta_net,
+           .has_recurrent_period = true,
            .alternates_key_heads = true,
            .takes_later_layers = true,
            .full_attention_period = 4},
@@ -50,7 +52,8 @@ constexpr std::array families = {
            .qk_norm = qk_norm_kind::heads,
            .has_attention_gate = true,
            .ffn_norm_tensor = "post_attention_norm.weight",
-           .has_delta_nets = true,
+           .recurrent = mixer_kind::delta_net,
+           .has_recurrent_period = true,
            .alternates_key_heads = true,
            .takes_experts = true,
            .takes_shared_experts = true,
@@ -112,6 +115,30 @@ constexpr std::array families = {
            .ignores_state = true,
            .takes_experts = true,
            .takes_shared_experts = true},
+    family{.architecture = "granitehybrid",
+           .takes_scales = true,
+           .takes_logit_scale = true,
+           .divides_logits = true,
+           .takes_unrotated = true,
+           .recurrent = mixer_kind::mamba2,
+           .takes_experts = true,
+           .takes_shared_experts = true},
+    family{.architecture = "lfm2",
+           .rope = rope_kind::neox,
+           .qk_norm = qk_norm_kind::heads,
+           .output_norm_tensor = "token_embd_norm.weight",
+           .recurrent = mixer_kind::short_convolution,
+           .has_short_convolutions = true},
+    family{.architecture = "lfm2moe",
+           .rope = rope_kind::neox,
+           .qk_norm = qk_norm_kind::heads,
+           .output_norm_tensor = "token_embd_norm.weight",
+           .recurrent = mixer_kind::short_convolution,
+           .has_short_convolutions = true,
+           .takes_experts = true,
+           .router = router_kind::sigmoid,
+           .has_choice_bias = true,
+           .takes_dense_layers = true},
     family{.architecture = "cohere2",
            .norm = norm_kind::layer,
            .has_parallel_ffn = true,
@@ -223,23 +250,18 @@ constexpr std::array feature_keys = {
     feature_key{"expert_weights_norm", "false", &family::takes_experts},
     feature_key{"expert_weights_scale", "1", &family::has_choice_bias},
     feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps},
-    feature_key{"full_attention_interval", "1", &family::has_delta_nets},
+    feature_key{"full_attention_interval", "1", &family::has_recurrent_period},
     feature_key{"leading_dense_block_count", "0", &family::takes_dense_layers},
     feature_key{"logit_scale", "1", &family::takes_logit_scale},
     feature_key{"nextn_predict_layers", "0", &family::takes_later_layers},
     feature_key{"pooling_type", "0"},
     feature_key{"residual_scale", "1", &family::takes_scales},
     // For text the three sections of a position are equal.
-    feature_key{"rope.dimension_sections", "none", &family::has_delta_nets},
+    feature_key{"rope.dimension_sections", "none", &family::has_recurrent_period},
+    feature_key{"shortconv.l_cache", "0", &family::has_short_convolutions},
     feature_key{"rope.freq_base_swa", "0", &family::takes_windowed_rope_base},
     feature_key{"rope.scaling.yarn_attn_factor", "1"},
     feature_key{"rope.scaling.yarn_ext_factor", "1"},
-    feature_key{"ssm.conv_kernel", "0", &family::has_delta_nets},
-    feature_key{"ssm.group_count", "0", &family::has_delta_nets},
-    feature_key{"ssm.has_grouped_heads", "false", &family::has_delta_nets}, // of config.json
-    feature_key{"ssm.inner_size", "0", &family::has_delta_nets},
-    feature_key{"ssm.state_size", "0", &family::has_delta_nets},
-    feature_key{"ssm.time_step_rank", "0", &family::has_delta_nets},
     feature_key{"tensor_data_layout", "Meta AI original pth"}, // written by the llama converter
     feature_key{"use_parallel_residual", "false"},
 };
@@ -289,7 +311,8 @@ result<void> check_keys(const model_file& file, const family& kind) {
     }
     const auto rest = std::string_view(key).substr(prefix.size());
     if (std::ranges::find(keys_read, rest) != keys_read.end() ||
-        (kind.ignores_state && rest.starts_with("ssm."))) {
+        ((kind.ignores_state || kind.recurrent != mixer_kind::attention) &&
+         rest.starts_with("ssm."))) {
       continue;
     }
     const auto feature = std::ranges::find(feature_keys, rest, &feature_key::key);

@@ -26,14 +26,18 @@ struct family {
   bool has_post_norms = false;
   bool has_parallel_ffn = false;
   std::string_view ffn_norm_tensor = "ffn_norm.weight";
+  std::string_view output_norm_tensor = "output_norm.weight";
   bool scales_embedding = false;  // by the root of the hidden size
   bool takes_scales = false;      // of embeddings, attention and residuals
   bool takes_logit_scale = false; // multiplies logits, or divides them:
   bool divides_logits = false;
   bool takes_query_growth = false;
-  bool takes_unrotated = false;      // rope.scaling.finetuned is false: no layer is rotated
-  bool ignores_state = false;        // keys of Mamba's layers, which the family shares with another
-  bool has_delta_nets = false;       // in all layers but those of full attention
+  bool takes_unrotated = false; // rope.scaling.finetuned is false: no layer is rotated
+  bool ignores_state = false;   // keys of Mamba's layers, which the family shares with another
+  // Recurrent layers: the layers of a period but its last one, or those without KV heads.
+  mixer_kind recurrent = mixer_kind::attention; // none
+  bool has_recurrent_period = false;            // full_attention_interval
+  bool has_short_convolutions = false;
   bool alternates_key_heads = false; // of delta nets
   bool has_joint_weights = false;    // of delta nets
   bool rotates_windowed = false;     // in a model with windows only the layers that have one

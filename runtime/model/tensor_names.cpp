@@ -86,7 +86,7 @@ std::vector<tensor_requirement> attention_tensors(const description& d) {
 std::vector<tensor_requirement> delta_net_tensors(const description& d) {
   const auto& r = *d.recurrence;
   const std::uint64_t hidden = d.hidden_size, heads = r.value_head_count;
-  const std::uint64_t channels = r.channels(), values = r.values_size();
+  const std::uint64_t channels = r.channels, values = r.values_size();
   std::vector<tensor_requirement> list = {{"attn_qkv.weight", {hidden, channels}},
                                           {"attn_gate.weight", {hidden, values}},
                                           {"ssm_conv1d.weight", {r.convolution_rows, channels}},
@@ -103,6 +103,36 @@ std::vector<tensor_requirement> delta_net_tensors(const description& d) {
   return list;
 }
 
+std::vector<tensor_requirement> mamba2_tensors(const description& d) {
+  const auto& r = *d.recurrence;
+  const std::uint64_t hidden = d.hidden_size, heads = r.value_head_count, values = r.values_size();
+  return {{"ssm_in.weight", {hidden, values + r.channels + heads}},
+          {"ssm_conv1d.weight", {r.convolution_rows, r.channels}},
+          {"ssm_conv1d.bias", {r.channels}},
+          {"ssm_a", {1, heads}},
+          {"ssm_d", {1, heads}},
+          {"ssm_dt.bias", {heads}},
+          {"ssm_norm.weight", {r.norm_size, r.key_head_count}},
+          {"ssm_out.weight", {values, hidden}}};
+}
+
+std::vector<tensor_requirement> mixer_tensors(const description& d, mixer_kind kind) {
+  const std::uint64_t hidden = d.hidden_size;
+  switch (kind) {
+  case mixer_kind::attention:
+    return attention_tensors(d);
+  case mixer_kind::delta_net:
+    return delta_net_tensors(d);
+  case mixer_kind::mamba2:
+    return mamba2_tensors(d);
+  case mixer_kind::short_convolution:
+    return {{"shortconv.in_proj.weight", {hidden, 3 * hidden}},
+            {"shortconv.conv.weight", {d.recurrence->convolution_rows, hidden}},
+            {"shortconv.out_proj.weight", {hidden, hidden}}};
+  }
+  return {};
+}
+
 } // namespace
 
 std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_t layer) {
@@ -114,8 +144,7 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
   if (d.has_pre_norms) {
     add({{"attn_norm.weight", {hidden}}});
   }
-  add(d.layers.at(layer).mixer == mixer_kind::delta_net ? delta_net_tensors(d)
-                                                        : attention_tensors(d));
+  add(mixer_tensors(d, d.layers.at(layer).mixer));
   if (d.has_pre_norms && !d.has_parallel_ffn) {
     add({{d.ffn_norm_tensor, {hidden}}});
   }
@@ -148,7 +177,7 @@ std::vector<tensor_requirement> input_tensors(const description& d) {
 
 std::vector<tensor_requirement> output_tensors(const description& d) {
   const auto* head = d.has_tied_embeddings ? "token_embd.weight" : "output.weight";
-  return {{"output_norm.weight", {d.hidden_size}}, {head, {d.hidden_size, d.vocab_size}}};
+  return {{d.output_norm_tensor, {d.hidden_size}}, {head, {d.hidden_size, d.vocab_size}}};
 }
 
 } // namespace baton::model

@@ -120,9 +120,11 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
       block = std::lcm(block, tensor_type_traits(tensor->type).block_elements);
       return {};
     };
-    const bool is_recurrent =
-        layer < model.layers.size() && model.layers[layer].mixer != mixer_kind::attention;
-    const auto out = is_recurrent ? "ssm_out.weight" : "attn_output.weight";
+    const auto mixer =
+        layer < model.layers.size() ? model.layers[layer].mixer : mixer_kind::attention;
+    const auto* out = mixer == mixer_kind::attention           ? "attn_output.weight"
+                      : mixer == mixer_kind::short_convolution ? "shortconv.out_proj.weight"
+                                                               : "ssm_out.weight";
     if (auto ok = widen(out, blocks.attention); !ok)
       return ok.error();
     const auto down =

@@ -31,7 +31,8 @@ inline const std::vector<std::string> family_names = {
     "exaone4", "hunyuan", "glm4",       "qwen2moe",   "glm4moe",  "gpt_oss"};
 
 // With recurrent layers, which the CPU engine alone runs.
-inline const std::vector<std::string> recurrent_family_names = {"qwen35", "qwen35moe", "qwen3next"};
+inline const std::vector<std::string> recurrent_family_names = {
+    "qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid"};
 inline std::vector<std::string> all_family_names() {
   auto all = family_names;
   all.insert(all.end(), recurrent_family_names.begin(), recurrent_family_names.end());
@@ -103,7 +104,7 @@ struct family_golden {
     for (const auto& tensor : file->tensors()) {
       std::vector<float> values(tensor.elements());
       model::dequantize_row(tensor.type, tensor.bytes.data(), values.data(), values.size());
-      const bool keeps_type = tensor.shape.size() == 1 || tensor.name.ends_with("conv1d.weight");
+      const bool keeps_type = tensor.shape.size() == 1 || tensor.shape.front() % 32 != 0;
       out.add_tensor(tensor.name, keeps_type ? tensor.type : type, tensor.shape, values);
     }
     return out;

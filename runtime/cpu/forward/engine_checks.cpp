@@ -77,10 +77,14 @@ result<void> check_model(const model::description& m) {
     return refuse("biases of the choice of experts without sigmoids");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes other than multiples of 16 up to 256");
-  if (m.recurrence && (m.has_parallel_ffn || m.recurrence->key_size % 16 != 0 ||
-                       m.recurrence->value_size % scan_columns != 0))
-    return refuse("recurrent layers beside an ffn, or with key heads that are no multiple of 16 or "
-                  "value heads that are no multiple of 32");
+  if (const auto& r = m.recurrence) {
+    if (m.has_parallel_ffn)
+      return refuse("recurrent layers beside an ffn");
+    if (r->channels % block_columns != 0 || r->output_size % block_columns != 0 ||
+        r->norm_size % 16 != 0 || r->key_size % 16 != 0 || r->value_size % scan_columns != 0)
+      return refuse("recurrent layers with key heads that are no multiple of 16, or value heads or "
+                    "channels that are no multiple of 32");
+  }
   for (const auto& rope : m.ropes)
     if (rope.dimension_count > m.head_size || rope.dimension_count % 2 != 0)
       return refuse("this number of rotated dimensions");

@@ -39,7 +39,7 @@ kv_shape shape_of(const model::description& own, const model::layer_range& range
                  .head_size = own.head_size,
                  .format = c.kv_cache_dtype};
   if (own.recurrence) {
-    shape.state_layers = range.count - shape.layers;
+    shape.state_layers = own.recurrent_layers(range.first, range.end());
     shape.state_layer_bytes = own.recurrence->state_bytes();
     shape.state_slots = c.state_slots;
   }

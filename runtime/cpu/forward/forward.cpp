@@ -26,7 +26,8 @@ forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(p
   std::uint32_t attentions = 0;
   for (std::uint32_t layer = 0; layer < p_.range.count; ++layer)
     memory_indices_.push_back(is_recurrent(layer) ? layer - attentions : attentions++);
-  if (const auto& recurrence = p_.model.recurrence) {
+  if (const auto& recurrence = p_.model.recurrence;
+      recurrence && recurrence->kind == model::mixer_kind::delta_net) {
     const auto root = std::sqrt(static_cast<float>(recurrence->key_size));
     std::fill_n(p_.memory.recurrence.key_gain, recurrence->key_size, 1.0F / root);
     std::fill_n(p_.memory.recurrence.query_gain, recurrence->key_size, 1.0F / root / root);
@@ -117,7 +118,7 @@ forward::forms forward::forms_of_mixer(std::uint32_t index) const {
   const layer_weights& layer = p_.weights.layers[index];
   const auto& r = layer.recurrent;
   return is_recurrent(index)
-             ? forms_for({&r.mixed, &r.gate, &r.strength, &r.decay})
+             ? forms_for({&r.mixed, &r.gate, &r.input_gate, &r.strength, &r.decay})
              : forms_for({&layer.query, &layer.key, &layer.value, &layer.attention_gate});
 }
 

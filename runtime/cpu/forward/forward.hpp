@@ -114,10 +114,14 @@ private:
   // Among the stage's layers with the same kind of memory.
   std::uint32_t memory_index(std::uint32_t layer) const noexcept { return memory_indices_[layer]; }
   void run_recurrent(unsigned member, std::uint32_t layer);
-  void convolve_rows(share rows, const layer_weights& layer, std::uint32_t state_layer);
+  void project_recurrent(unsigned member, const recurrent_weights& weights) const;
+  void gate_inputs(share rows) const;
+  void convolve_rows(share rows, const recurrent_weights& weights, std::uint32_t state_layer);
+  void weigh_row(std::size_t r, const recurrent_weights& weights) const;
   void keep_rows(const sequence_rows& sequence, std::uint32_t state_layer);
   void scan(unsigned member, std::uint32_t state_layer);
   void finish_scanned(share rows, const layer_weights& layer);
+  void finish_states_of(std::size_t r, const recurrent_weights& weights) const;
   const float* row_before(const sequence_rows& sequence, std::size_t at, std::size_t back,
                           std::uint32_t state_layer) const;
   bool quantises_within(const layer_weights& layer) const noexcept;

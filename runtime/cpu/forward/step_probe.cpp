@@ -28,7 +28,7 @@ model::layer_range probed_layers(const model::description& model) {
   return {.first = first, .count = count, .has_embedding = first == 0, .has_head = true};
 }
 
-micro_batch step_of(std::uint32_t rows, bool embeds) {
+micro_batch step_of(std::uint32_t rows, bool embeds, bool has_states) {
   micro_batch batch;
   for (std::uint32_t row = 0; row < rows; ++row) {
     slice s;
@@ -38,6 +38,10 @@ micro_batch step_of(std::uint32_t rows, bool embeds) {
     s.samples = true;
     for (std::uint32_t b = 0; b < blocks_each; ++b)
       s.blocks.push_back(row * blocks_each + b);
+    if (has_states) {
+      s.state_from = 2 * row + 1;
+      s.state_to = s.state_from + 1;
+    }
     batch.slices.push_back(std::move(s));
     batch.draws.emplace_back().sampling.temperature = 0;
     if (embeds)
@@ -78,6 +82,7 @@ result<step_probe> step_probe::load(const model::model_file& file, const model::
     own.threads = threads_of_engine.threads;
     own.cpus = std::move(threads_of_engine.cpus);
     own.kv_blocks = rows_max * blocks_each;
+    own.state_slots = 2 * rows_max;
     own.kv_cache_dtype = like.kv_cache_dtype;
     own.activation_bits = like.activation_bits;
     own.rows_max = rows_max;
@@ -97,7 +102,7 @@ result<step_probe> step_probe::load(const model::model_file& file, const model::
 }
 
 result<std::vector<double>> step_probe::measure(std::uint32_t rows, bool at_once) {
-  const auto batch = step_of(rows, range_.has_embedding);
+  const auto batch = step_of(rows, range_.has_embedding, model_->recurrence.has_value());
   const std::vector<float> activations(range_.has_embedding ? 0 : std::size_t{rows} * hidden_size_);
   std::vector<result<double>> measured(engines_.size(), 0.0);
   const auto run = [&](std::size_t i) {

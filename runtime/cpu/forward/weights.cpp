@@ -252,6 +252,53 @@ void add_delta_net(weight_plan& plan, const model::description& model, std::uint
   layer.attention_out = plan.matrix(name("ssm_out.weight"));
 }
 
+// One tensor has the rows of gates, channels and time steps.
+void add_mamba2(weight_plan& plan, const model::description& model, std::uint32_t index,
+                layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto& sizes = *model.recurrence;
+  auto& r = layer.recurrent;
+  const std::uint64_t values = sizes.values_size(), channels = sizes.channels;
+  r.gate = plan.matrix(name("ssm_in.weight"), extent{0, values});
+  r.mixed = plan.matrix(name("ssm_in.weight"), extent{values, channels});
+  r.decay = plan.matrix(name("ssm_in.weight"), extent{values + channels, sizes.value_head_count});
+  r.convolution = plan.vector(name("ssm_conv1d.weight"), {}, vector_form::by_columns);
+  r.convolution_bias = plan.vector(name("ssm_conv1d.bias"));
+  r.decay_scale = plan.vector(name("ssm_a"), {},
+                              sizes.has_log_decay ? vector_form::decay : vector_form::stored);
+  r.decay_bias = plan.vector(name("ssm_dt.bias"));
+  r.skip = plan.vector(name("ssm_d"));
+  r.norm = plan.vector(name("ssm_norm.weight"));
+  layer.attention_out = plan.matrix(name("ssm_out.weight"));
+}
+
+// One tensor has the rows of input gates, gates and channels.
+void add_short_convolution(weight_plan& plan, const model::description& model, std::uint32_t index,
+                           layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const std::uint64_t channels = model.recurrence->channels;
+  auto& r = layer.recurrent;
+  r.input_gate = plan.matrix(name("shortconv.in_proj.weight"), extent{0, channels});
+  r.gate = plan.matrix(name("shortconv.in_proj.weight"), extent{channels, channels});
+  r.mixed = plan.matrix(name("shortconv.in_proj.weight"), extent{2 * channels, channels});
+  r.convolution = plan.vector(name("shortconv.conv.weight"), {}, vector_form::by_columns);
+  layer.attention_out = plan.matrix(name("shortconv.out_proj.weight"));
+}
+
+void add_mixer(weight_plan& plan, const model::description& model, const layer_slice& own,
+               std::uint32_t index, layer_weights& layer) {
+  switch (model.layers[index].mixer) {
+  case model::mixer_kind::attention:
+    return add_attention(plan, model, own, index, layer);
+  case model::mixer_kind::delta_net:
+    return add_delta_net(plan, model, index, layer);
+  case model::mixer_kind::mamba2:
+    return add_mamba2(plan, model, index, layer);
+  case model::mixer_kind::short_convolution:
+    return add_short_convolution(plan, model, index, layer);
+  }
+}
+
 layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
                         std::uint32_t index) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
@@ -260,10 +307,7 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
   };
   layer_weights layer;
   layer.attention_norm = vector_if(model.has_pre_norms, "attn_norm.weight");
-  if (model.layers[index].mixer == model::mixer_kind::delta_net)
-    add_delta_net(plan, model, index, layer);
-  else
-    add_attention(plan, model, own, index, layer);
+  add_mixer(plan, model, own, index, layer);
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = vector_if(model.has_pre_norms && !model.has_parallel_ffn, model.ffn_norm_tensor);
   if (model.layers[index].is_mixture) {
@@ -305,7 +349,7 @@ void add_weights(weight_plan& plan, const model::description& model,
   for (std::uint32_t i = range.first; i < range.end(); ++i)
     out.layers.push_back(add_layer(plan, model, own, i));
   if (range.has_head)
-    out.output_norm = plan.vector("output_norm.weight");
+    out.output_norm = plan.vector(model.output_norm_tensor);
   if (range.has_head && !shares_embedding)
     out.head =
         plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight", vocabulary);

@@ -24,13 +24,16 @@ struct ffn_weights {
 
 // The tensors of a recurrent layer; its output is layer_weights::attention_out.
 struct recurrent_weights {
-  packed_matrix mixed;                // [channels, hidden]: queries, keys, values
-  packed_matrix gate;                 // [values, hidden]: of the output
-  packed_matrix strength, decay;      // [value heads, hidden]
-  const float* convolution = nullptr; // [rows, channels]
+  packed_matrix mixed;           // [channels, hidden]
+  packed_matrix gate;            // [output, hidden]: of the output
+  packed_matrix input_gate;      // [channels, hidden], of a short convolution
+  packed_matrix strength, decay; // [value heads, hidden]
+  // Null if the family has none.
+  const float *convolution = nullptr, *convolution_bias = nullptr; // [rows, channels], [channels]
   // [value heads]: ln(decay) = scale * softplus(decay x + bias)
   const float *decay_scale = nullptr, *decay_bias = nullptr;
-  const float* norm = nullptr; // [value_size]
+  const float* skip = nullptr; // [value heads]: the part of the value in the output
+  const float* norm = nullptr; // [value_size or output]
 };
 
 struct layer_weights {

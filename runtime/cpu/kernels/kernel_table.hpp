@@ -62,6 +62,7 @@ constexpr kernels make_kernels(isa which) {
   table.rope_halves = &rope_halves<V>;
   table.scale = &scale<V>;
   table.sigmoid_multiply = &sigmoid_multiply<V>;
+  table.multiply = &multiply<V>;
   table.convolve = &convolve<V>;
   table.scan = &scan<V>;
   return table;

@@ -61,17 +61,20 @@ struct attend_args {
 // Columns of a recurrent state that are computed together. They do not depend on other columns.
 inline constexpr std::size_t scan_columns = 32;
 
-// One row of a causal convolution of each channel, then silu.
+// One row of a causal convolution of each channel.
 struct convolve_args {
   const float* const* rows = nullptr; // [count] -> [channels], the row itself last; null: zeros
   std::size_t count = 0;
   const float* weights = nullptr; // [count][channels]
+  const float* bias = nullptr;    // [channels], or null
   std::size_t channels = 0;       // a multiple of 16
+  bool activates = true;          // silu of the result
   float* out = nullptr;           // [channels]
 };
 
-// The gated delta rule (arXiv 2412.06464) over consecutive rows of a sequence, for scan_columns
-// values of one head: S = decay S; S += k (strength (v - S'k))'; out = S'q.
+// The states of consecutive rows of a sequence, for scan_columns values of one head:
+// S = decay S; S += k change'; out = S'q. With the gated delta rule (arXiv 2412.06464) the change
+// is strength (v - S'k), otherwise (arXiv 2405.21060) strength v.
 struct scan_args {
   const float *query = nullptr, *key = nullptr; // of the first row: [key_size]
   const float* value = nullptr;                 // [scan_columns]
@@ -79,6 +82,7 @@ struct scan_args {
   const float *decay = nullptr, *strength = nullptr;
   std::size_t weight_stride = 0; // floats between rows of these two
   std::size_t rows = 0, key_size = 0;
+  bool has_delta_rule = true;
   const float* from = nullptr; // [key_size][scan_columns]; null: zeros
   float* to = nullptr;         // may be `from`
   float* out = nullptr;        // [rows][out_stride]
@@ -128,6 +132,8 @@ struct kernels {
   void (*scale)(float* x, std::size_t n, float factor);
   // x *= sigmoid(gate); n is a multiple of 16.
   void (*sigmoid_multiply)(float* x, const float* gate, std::size_t n);
+  // x *= y; n is a multiple of 16.
+  void (*multiply)(float* x, const float* y, std::size_t n);
   void (*convolve)(const convolve_args&);
   void (*scan)(const scan_args&);
 };

@@ -18,13 +18,19 @@ void sigmoid_multiply(float* x, const float* gate, std::size_t n) {
 }
 
 template <class V>
+void multiply(float* x, const float* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(x + i, V::mul(V::load(x + i), V::load(y + i)));
+}
+
+template <class V>
 void convolve(const convolve_args& a) {
   for (std::size_t c = 0; c < a.channels; c += 16) {
-    auto sum = V::zero();
+    auto sum = a.bias != nullptr ? V::load(a.bias + c) : V::zero();
     for (std::size_t i = 0; i < a.count; ++i)
       if (a.rows[i] != nullptr)
         sum = V::fma(V::load(a.weights + i * a.channels + c), V::load(a.rows[i] + c), sum);
-    V::store(a.out + c, V::mul(sum, sigmoid_of<V>(sum)));
+    V::store(a.out + c, a.activates ? V::mul(sum, sigmoid_of<V>(sum)) : sum);
   }
 }
 
@@ -56,7 +62,7 @@ void scan(const scan_args& a) {
     const auto decay = V::set(a.decay[r * a.weight_stride]);
     const auto strength = V::set(a.strength[r * a.weight_stride]);
     sums.clear();
-    if (before != nullptr)
+    if (before != nullptr && a.has_delta_rule)
       for (std::size_t i = 0; i < a.key_size; i += 4)
         for (std::size_t p = 0; p < 4; ++p)
           for (std::size_t v = 0; v < vectors; ++v)

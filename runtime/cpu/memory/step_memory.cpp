@@ -29,18 +29,22 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
   m.value = floats(model.kv_size());
   const auto& recurrence = model.recurrence;
   const std::size_t mixed_max =
-      std::max<std::size_t>(model.q_size(), recurrence ? recurrence->values_size() : 0);
+      std::max<std::size_t>(model.q_size(), recurrence ? recurrence->output_size : 0);
   m.attended = input(mixed_max);
   if (model.has_attention_gate)
     m.attention_gate = floats(model.q_size());
   if (recurrence) {
-    m.recurrence = {.mixed = floats(recurrence->channels()),
-                    .convolved = floats(recurrence->channels()),
-                    .gate = floats(recurrence->values_size()),
-                    .strength = floats(recurrence->value_head_count),
-                    .decay = floats(recurrence->value_head_count),
-                    .query_gain = cursor.part<float>(recurrence->key_size),
-                    .key_gain = cursor.part<float>(recurrence->key_size)};
+    m.recurrence.mixed = floats(recurrence->channels);
+    m.recurrence.convolved = floats(recurrence->channels);
+    m.recurrence.gate = floats(recurrence->output_size);
+    if (recurrence->kind == model::mixer_kind::short_convolution) {
+      m.recurrence.input_gate = floats(recurrence->channels);
+    } else {
+      m.recurrence.strength = floats(recurrence->value_head_count);
+      m.recurrence.decay = floats(recurrence->value_head_count);
+      m.recurrence.query_gain = cursor.part<float>(recurrence->key_size);
+      m.recurrence.key_gain = cursor.part<float>(recurrence->key_size);
+    }
   }
   const std::size_t slots = rows * model.expert_used_count;
   if (slots > 0) {

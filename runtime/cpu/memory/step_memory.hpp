@@ -54,12 +54,13 @@ struct step_memory {
     input_rows shared;                // [rows, shared ffn]
     float_rows shared_score;          // [rows, 1], padded to a panel
   } experts;
-  struct recurrent {      // for models with recurrent layers; see forward_recurrent.cpp
-    float_rows mixed;     // [rows, channels], as projected
-    float_rows convolved; // [rows, channels]
-    float_rows gate;      // [rows, values]
-    float_rows strength;  // [rows, value heads]
-    float_rows decay;     // [rows, value heads]
+  struct recurrent {       // for models with recurrent layers; see forward_recurrent.cpp
+    float_rows mixed;      // [rows, channels], as projected
+    float_rows convolved;  // [rows, channels]
+    float_rows gate;       // [rows, output]
+    float_rows input_gate; // [rows, channels]
+    float_rows strength;   // [rows, value heads]
+    float_rows decay;      // [rows, value heads]
     float *query_gain = nullptr, *key_gain = nullptr; // [key_size]
   } recurrence;
   struct scratch {                       // per thread

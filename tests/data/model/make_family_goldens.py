@@ -220,6 +220,26 @@ family("qwen35moe", "qwen35moe", T.F16, 3, 2, 1, 1e4, (hf.Qwen3_5MoeTextConfig, 
 family("qwen3next", "qwen3next", T.F16, 3, 2, 1, 1e4,
        (hf.Qwen3NextConfig, dict(DELTA_MOE, rope_parameters=rope(1e4, partial_rotary_factor=0.5))), DELTA_MOE_KEYS,
        ffn=32, qk_norm=True, norms="as_post", adds_one=True, delta="joint", experts="mlp.", shared="qwen")
+LFM2 = dict(conv_L_cache=3, norm_eps=1e-6, block_auto_adjust_ff_dim=False, tie_word_embeddings=True, rope_parameters=rope(1e6),
+            layer_types=["conv", "full_attention", "conv"])
+LFM2_KEYS = {"attention.head_count_kv": [0, 1, 0], "shortconv.l_cache": 3}
+family("lfm2", "lfm2", T.F16, 3, 2, 1, 1e6, (hf.Lfm2Config, LFM2), LFM2_KEYS, ffn=32, norms="lfm2", qk_norm=("q_layernorm", "k_layernorm"),
+       delta="lfm2")
+family("lfm2moe", "lfm2moe", T.F16, 3, 2, 1, 1e6,
+       (hf.Lfm2MoeConfig, dict(LFM2, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1)),
+       LFM2_KEYS | {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32, "expert_gating_func": 2,
+                    "leading_dense_block_count": 1},
+       ffn=64, norms="lfm2", qk_norm=("q_layernorm", "k_layernorm"), delta="lfm2", experts="feed_forward.",
+       router="feed_forward.gate.weight", dense_layers=1, choice_bias="feed_forward.expert_bias")
+family("granitehybrid", "granitehybrid", T.F16, 3, 4, 2, 1e4,
+       (hf.GraniteMoeHybridConfig, dict(GRANITE, num_local_experts=5, num_experts_per_tok=2, shared_intermediate_size=32,
+                                        layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                        position_embedding_type="nope", mamba_n_heads=4, mamba_d_head=32, mamba_expand=4,
+                                        mamba_d_state=16, mamba_n_groups=2)),
+       GRANITE_KEYS | {"attention.head_count_kv": [0, 2, 0], "ssm.conv_kernel": 4, "ssm.state_size": 16, "ssm.group_count": 2,
+                       "ssm.inner_size": 128, "ssm.time_step_rank": 4, "rope.scaling.finetuned": False, "expert_count": 5,
+                       "expert_used_count": 2, "expert_shared_feed_forward_length": 32},
+       ffn=32, permuted=True, delta="mamba2", experts="block_sparse_moe.", router="block_sparse_moe.router.weight", shared="granite")
 GEMMA = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=HEAD, sliding_window=40)
 family("gemma2", "gemma2", T.F16, 3, 4, 2, 1e4,
        (hf.Gemma2Config, dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, rope_parameters=rope(1e4))),
@@ -233,6 +253,16 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
 
 # The tensors of a recurrent layer: the file's -> the model's, and which of its rows they are.
 def delta_tensors(f):
+    first_channels = lambda p: p[:, 0]
+    if f["delta"] == "lfm2":
+        return {"shortconv.in_proj.weight": "conv.in_proj.weight", "shortconv.out_proj.weight": "conv.out_proj.weight",
+                "shortconv.conv.weight": ("conv.conv.weight", first_channels)}
+    if f["delta"] == "mamba2":
+        column = lambda p: p.view(-1, 1)
+        return {"ssm_in.weight": "mamba.in_proj.weight", "ssm_conv1d.weight": ("mamba.conv1d.weight", first_channels),
+                "ssm_conv1d.bias": "mamba.conv1d.bias", "ssm_dt.bias": "mamba.dt_bias", "ssm_a": ("mamba.A_log", column),
+                "ssm_d": ("mamba.D", column), "ssm_out.weight": "mamba.out_proj.weight",
+                "ssm_norm.weight": ("mamba.norm.weight", lambda p: p.view(f["cfg"].mamba_n_groups, -1))}
     cfg, at = f["cfg"], "linear_attn."
     key, value, keys, values = cfg.linear_key_head_dim, cfg.linear_value_head_dim, cfg.linear_num_key_heads, cfg.linear_num_value_heads
     each = values // keys
@@ -269,6 +299,7 @@ def norm_names(kind):
                   "post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
         "glm": {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
                 "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
+        "lfm2": {"attn_norm": "operator_norm", "ffn_norm": "ffn_norm"},
         "one": {"attn_norm": "input_layernorm"},
     }[kind]
 
@@ -288,7 +319,8 @@ def mixture_tensors(f):
         layer |= {"ffn_down_exps.weight": at + "down_proj", "ffn_gate_exps.weight": (at + "gate_up_proj", gate),
                   "ffn_up_exps.weight": (at + "gate_up_proj", up)}
     if f.get("choice_bias"):
-        layer |= {"exp_probs_b.bias": "mlp.gate.e_score_correction_bias"}
+        own = f["choice_bias"]
+        layer |= {"exp_probs_b.bias": own if isinstance(own, str) else "mlp.gate.e_score_correction_bias"}
     if shared := {"qwen": "mlp.shared_expert.", "glm": "mlp.shared_experts."}.get(f.get("shared")):
         layer |= {f"ffn_{x}_shexp.weight": f"{shared}{x}_proj.weight" for x in ("gate", "up", "down")}
     if f.get("shared") == "qwen":
@@ -303,17 +335,19 @@ def mixture_tensors(f):
 # The file's tensors and the model's parameters: name in the file -> name in the model, or with the part of it.
 def tensor_map(f):
     cfg, attention, mlp = f["cfg"], "self_attn.", "mlp."
-    names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
+    names = {"token_embd.weight": "model.embed_tokens.weight"}
+    is_lfm2 = f.get("norms") == "lfm2"
+    names |= {"token_embd_norm.weight": "model.embedding_norm.weight"} if is_lfm2 else {"output_norm.weight": "model.norm.weight"}
     if not cfg.tie_word_embeddings:
         names["output.weight"] = "lm_head.weight"
     for i in range(cfg.num_hidden_layers):
         norms = norm_names("gemma" if f.get("gemma") else f.get("norms", "before"))
         layer = {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
-        is_recurrent = f.get("delta") and cfg.layer_types[i] == "linear_attention"
+        is_recurrent = f.get("delta") and cfg.layer_types[i] in ("linear_attention", "conv")
         if is_recurrent:
             layer |= delta_tensors(f)
         else:
-            layer |= {"attn_output.weight": attention + "o_proj.weight"}
+            layer |= {"attn_output.weight": attention + ("out_proj.weight" if is_lfm2 else "o_proj.weight")}
         if is_recurrent:
             pass
         elif f.get("fused"):
@@ -329,7 +363,8 @@ def tensor_map(f):
         elif f.get("fused") or f.get("fused_ffn"):
             layer |= {"ffn_up.weight": mlp + "gate_up_proj.weight", "ffn_down.weight": mlp + "down_proj.weight"}
         else:
-            layer |= {f"ffn_{x}.weight": f"{mlp}{x}_proj.weight" for x in ("gate", "up", "down")}
+            own = {"gate": "w1", "up": "w3", "down": "w2"}
+            layer |= {f"ffn_{x}.weight": f"feed_forward.{own[x]}.weight" if is_lfm2 else f"{mlp}{x}_proj.weight" for x in own}
         if f.get("biases"):
             layer |= {f"attn_{x}.bias": f"{attention}{x}_proj.bias" for x in "qkv"}
         if f.get("qk_norm") and not is_recurrent:
@@ -371,7 +406,7 @@ def drawn(rng, name, shape, scales_embedding):
         return 1.5 * rng.standard_normal(shape)
     if name.endswith("ssm_a"):
         return np.log(rng.uniform(0.02, 0.8, shape))  # some heads remember the whole prompt
-    if name.endswith("ssm_conv1d.weight"):
+    if name.endswith(("ssm_conv1d.weight", "shortconv.conv.weight")):
         return 0.6 * rng.standard_normal(shape)
     if name.endswith("exp_probs_b.bias"):
         return 0.1 * rng.standard_normal(shape)
@@ -385,6 +420,9 @@ def permuted(weights, heads):
     """Rotated halves become rotated pairs, as in llama.cpp's converter."""
     rows = weights.shape[0]
     return weights.reshape(heads, 2, rows // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
+
+
+FLOATS = ("ffn_gate_inp", "conv1d", "shortconv.conv", "ssm_a", "ssm_d", "ssm_norm")  # converters keep them in float32
 
 
 def build(f, seed):
@@ -402,9 +440,9 @@ def build(f, seed):
             assign(state, theirs, values)
             tensors[ours] = (stored(ours, values, adds_one), None)
             continue
-        if "ffn_gate_inp" in ours or "conv1d" in ours or ours.endswith(".bias"):  # converters keep them in float32
+        if any(part in ours for part in FLOATS) or ours.endswith(".bias"):
             assign(state, theirs, values)
-            tensors[ours] = (values, None)
+            tensors[ours] = (stored(ours, values, adds_one), None)
             continue
         raw = quantize(values, f["stored"])
         values = np.asarray(dequantize(raw, f["stored"]), dtype=np.float32)
@@ -422,8 +460,8 @@ def watch_routers(model):
     """A list that gets, for every router's call, how near the last expert in use and the first one out come."""
     gaps = []
 
-    def watch(router, _, out):
-        bias = getattr(router, "e_score_correction_bias", None)
+    def watch(router, given, out):
+        bias = getattr(router, "e_score_correction_bias", given[1] if len(given) > 1 else None)
         best = torch.topk(out[0] if bias is None else out[0].sigmoid() + bias, router.top_k + 1, dim=-1).values
         gaps.append(float((best[:, -2] - best[:, -1]).min()))
 
@@ -470,7 +508,7 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight")
+    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight", "conv.conv.weight", "feed_forward.gate.weight")
     state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith(whole) else value
              for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
