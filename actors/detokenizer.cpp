@@ -1,6 +1,8 @@
 #include "actors/detokenizer.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "runtime/text/stream/call_style.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 #include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>
@@ -12,10 +14,30 @@ namespace {
 
 using detokenizer_pointer = detokenizer_actor::stateful_pointer<detokenizer_state>;
 
-token_detail detail_of(const text::tokenizer& vocabulary, const sample& s) {
-  const auto entry_of = [&vocabulary](token_id token, float logprob) {
+// The control tokens with these texts.
+void add_controls(const text::tokenizer& vocabulary, std::span<const std::string_view> texts,
+                  std::vector<token_id>& to) {
+  for (const auto text : texts)
+    if (const auto id = vocabulary.special_id(text); id && vocabulary.is_control(*id))
+      to.push_back(*id);
+}
+
+// The gateway reads an answer by these tokens, so they are part of its text (answer_parser.hpp).
+std::vector<token_id> shown_in(const detokenizer_config& config, const tokens& m) {
+  std::vector<token_id> out;
+  if (m.reasoning != reasoning_format::none)
+    add_controls(*config.tokenizer, text::row_of(m.reasoning).controls, out);
+  if (m.stopping.shows_call_marks)
+    add_controls(*config.tokenizer, text::row_of(config.calls).controls, out);
+  return out;
+}
+
+token_detail detail_of(const text::tokenizer& vocabulary, std::span<const token_id> shown,
+                       const sample& s) {
+  const auto entry_of = [&](token_id token, float logprob) {
+    const bool is_shown = std::find(shown.begin(), shown.end(), token) != shown.end();
     return logprob_entry{std::string(vocabulary.piece(token)), token, logprob,
-                         vocabulary.is_control(token)};
+                         vocabulary.is_control(token) && !is_shown};
   };
   token_detail d{entry_of(s.token, s.logprob), {}};
   for (const auto& t : s.top)
@@ -37,7 +59,7 @@ void add_decoded(const text::tokenizer& vocabulary, choice_stream& stream,
   std::vector<token_detail> details;
   if (stream.wants_logprobs)
     for (const auto& s : covered)
-      details.push_back(detail_of(vocabulary, s));
+      details.push_back(detail_of(vocabulary, stream.shown, s));
   stream.text.add(text.text, text.ends, ids_of(covered), std::move(details));
   stream.uncovered.erase(stream.uncovered.begin(),
                          stream.uncovered.begin() + static_cast<std::ptrdiff_t>(covered.size()));
@@ -51,12 +73,15 @@ void decode(const text::tokenizer& vocabulary, choice_stream& stream,
 }
 
 // Tokens delivered by an earlier incarnation of the head are decoded again, but not sent.
-result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) {
+result<choice_stream> begin(const detokenizer_config& from, const tokens& m) {
+  const auto& vocabulary = *from.tokenizer;
   text::stream_decoder_config config;
   config.stops = m.stopping.stop_texts;
   config.include_stop = m.stopping.include_stop_text;
   config.min_tokens = m.stopping.min_tokens;
   config.begins_text = !m.continues_prompt;
+  config.shown = shown_in(from, m);
+  auto shown = config.shown;
   auto decoder = text::stream_decoder::create(vocabulary, std::move(config));
   if (!decoder)
     return decoder.error();
@@ -71,6 +96,7 @@ result<choice_stream> begin(const text::tokenizer& vocabulary, const tokens& m) 
   stream.prepare_micros = m.prepare_micros;
   stream.queue_micros = m.queue_micros;
   stream.wants_logprobs = m.logprobs >= 0;
+  stream.shown = std::move(shown);
   stream.stop_texts = m.stopping.stop_texts;
   stream.decoder = std::move(*decoder);
   stream.sent = static_cast<std::uint32_t>(m.delivered.size());
@@ -156,7 +182,7 @@ void send_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream
     c.index = c.output_tokens = stream.sent;
     c.prompt_from = static_cast<std::uint32_t>(stream.prompt_sent);
     for (const auto& s : some.first(std::min<std::size_t>(some.size(), chunk_tokens_max)))
-      c.prompt_details.push_back(detail_of(vocabulary, s));
+      c.prompt_details.push_back(detail_of(vocabulary, {}, s));
     stream.prompt_sent += c.prompt_details.size();
     enqueue(self, stream.gateway, std::move(c));
   }
@@ -259,7 +285,7 @@ void on_tokens(detokenizer_pointer self, const tokens& m) {
   const sequence_id id{m.ticket, m.choice};
   if (m.begins) {
     forget(s, id);
-    auto begun = begin(vocabulary, m);
+    auto begun = begin(s.config, m);
     if (!begun)
       return fail_choice(self, m, begun.error());
     s.streams.insert_or_assign(id, std::move(*begun));

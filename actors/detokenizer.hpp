@@ -17,6 +17,7 @@ struct detokenizer_config {
   directory peers;
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::chrono::milliseconds resume_window{300'000}; // retention of a choice after its end
+  call_format calls = call_format::hermes;
 };
 
 //   begins --tokens--> streaming --stop string--> stopping --finish--> kept --window--> (dropped)
@@ -29,6 +30,7 @@ struct choice_stream {
   std::uint32_t cached_tokens = 0; // of the prompt tokens
   std::uint64_t prepare_micros = 0, queue_micros = 0;
   bool wants_logprobs = false;
+  std::vector<token_id> shown;                         // control tokens that are part of the text
   reasoning_format reasoning = reasoning_format::none; // as in chunk
   bool begins_in_reasoning = false;
   std::vector<std::string> stop_texts;

@@ -22,7 +22,16 @@ enum class constraint_kind : std::uint8_t {
 
 // How a model writes what it thinks before it answers; none: it does not
 // (runtime/text/stream/reasoning_style.hpp).
-enum class reasoning_format : std::uint8_t { none = 0, think = 1, seed = 2, granite = 3 };
+enum class reasoning_format : std::uint8_t {
+  none = 0,
+  think = 1,
+  seed = 2,
+  granite = 3,
+  mistral = 4,
+  gemma4 = 5,
+  harmony = 6,
+};
+inline constexpr auto reasoning_format_last = reasoning_format::harmony;
 
 struct constraint {
   constraint_kind kind = constraint_kind::json_object;

@@ -77,7 +77,24 @@ struct status {
 };
 
 // A model's format for tool calls (runtime/text/stream/call_style.hpp). Numbers are on the wire.
-enum class call_format : std::uint8_t { hermes = 0, llama3 = 1, mistral = 2 };
+enum class call_format : std::uint8_t {
+  hermes = 0,
+  llama3 = 1,
+  mistral = 2,
+  qwen_xml = 3,
+  harmony = 4,
+  glm = 5,
+  mistral_named = 6,
+  pythonic = 7,
+  lfm2 = 8,
+  kimi = 9,
+  deepseek31 = 10,
+  deepseek = 11,
+  granite = 12,
+  gemma4 = 13,
+  function_gemma = 14,
+};
+inline constexpr auto call_format_last = call_format::function_gemma;
 
 // The model that a head serves; sent to gateways on hello and on every change.
 struct model_card {
@@ -97,6 +114,8 @@ struct model_card {
   std::string
       chat_template_failure{};  // why the model's own template cannot be used, and where it fails
   bool loads_on_demand = false; // its first request loads it
+  // The template renders tools and calls in `call_format` itself; otherwise they are messages.
+  bool has_own_calls = false;
 };
 
 // Root to all: finish accepted requests, admit no more, stop within the grace period.

@@ -107,6 +107,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.has_chat_template = l.chat_template.has_value();
   card.chat_template_failure = l.chat_template_failure;
   card.call_format = l.calls.format;
+  card.has_own_calls = l.calls.is_native;
   card.reasoning = l.reasoning;
   card.sampling = sampling_of(context.config.model);
   card.loads_on_demand = context.config.model.loads_on_demand;
@@ -144,7 +145,10 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
 
   auto detokenizer = self.own_pinned(self.system().spawn(
       actors::detokenizer,
-      actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
+      actors::detokenizer_config{.peers = peers,
+                                 .tokenizer = loaded->tokenizer,
+                                 .resume_window = context.config.model.resume_window,
+                                 .calls = loaded->calls.format}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.incarnation);
   options.plan = context.record().generations->now;

@@ -127,6 +127,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_sampling(sampling);
   table.add_chat_template_failure(chat_template_failure);
   table.add_loads_on_demand(m.loads_on_demand);
+  table.add_has_own_calls(m.has_own_calls);
   return table.Finish();
 }
 
@@ -141,14 +142,15 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   to.has_chat_template = from.has_chat_template();
   in.one_of(from.phase(), to.phase, phase::starting, phase::unloaded, "model_card.phase");
   in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
-  in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
+  in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format_last,
             "model_card.call_format");
-  in.one_of(from.reasoning(), to.reasoning, reasoning_format::none, reasoning_format::granite,
+  in.one_of(from.reasoning(), to.reasoning, reasoning_format::none, reasoning_format_last,
             "model_card.reasoning");
   get(in, from.sampling(), to.sampling);
   in.text(from.chat_template_failure(), to.chat_template_failure, limits::reason_bytes_max,
           "model_card.chat_template_failure");
   to.loads_on_demand = from.loads_on_demand();
+  to.has_own_calls = from.has_own_calls();
 }
 
 } // namespace baton::codec

@@ -136,7 +136,7 @@ void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
             "constraint.kind");
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();
-  in.one_of(from.reasoning(), c.reasoning, reasoning_format::none, reasoning_format::granite,
+  in.one_of(from.reasoning(), c.reasoning, reasoning_format::none, reasoning_format_last,
             "constraint.reasoning");
   c.begins_in_reasoning = from.begins_in_reasoning();
   c.reasoning_tokens_max = std::max(from.reasoning_tokens_max(), -1);

@@ -1,12 +1,14 @@
 // Holds back at most one incomplete character; see detokenizer.hpp.
 #include "runtime/text/stream/detokenizer.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace baton::text {
 
 std::size_t detokenizer::push(token_id id, std::string& text) {
-  if (skip_special_ && tokenizer_->is_control(id))
+  if (skip_special_ && tokenizer_->is_control(id) &&
+      std::find(shown_.begin(), shown_.end(), id) == shown_.end())
     return 0;
   const std::string_view bytes = tokenizer_->next_piece(id, is_first_);
   pending_ += bytes;

@@ -8,17 +8,21 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace baton::text {
 
 class detokenizer {
 public:
-  // Requires: `tokenizer` outlives this object. `skip_special`: control tokens have no text.
+  // Requires: `tokenizer` outlives this object. `skip_special`: control tokens have no text, except
+  // those of `shown`.
   // `begins_text`: the ids start a text rather than continue one, so the space that SentencePiece
   // models put before a text is dropped.
-  detokenizer(const tokenizer& tokenizer, bool skip_special, bool begins_text = true)
+  detokenizer(const tokenizer& tokenizer, bool skip_special, bool begins_text = true,
+              std::vector<token_id> shown = {})
       : tokenizer_(&tokenizer), skip_special_(skip_special), begins_text_(begins_text),
-        is_first_(begins_text) {}
+        is_first_(begins_text), shown_(std::move(shown)) {}
 
   // Appends the decided text to `text`: complete characters, and U+FFFD for each maximal subpart
   // that no further byte can make valid (as Python's errors="replace"). Returns the token's size in
@@ -35,6 +39,7 @@ private:
   bool skip_special_;
   bool begins_text_;
   bool is_first_; // no token has had text yet
+  std::vector<token_id> shown_;
   std::string pending_;
 };
 

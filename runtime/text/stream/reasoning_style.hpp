@@ -5,6 +5,7 @@
 
 #include "schema/constraint.hpp"
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -14,10 +15,17 @@ struct text_segment;
 
 // An answer is open, reasoning, close, and then what the user asked for. Either mark may be in the
 // prompt already: a template that begins the reasoning writes `open`, one that suppresses it both.
+// With channels the answer is a list of messages with headers, and the header says which of them
+// are reasoning. Then `next` is between the reasoning and a message, and `answer` the header of a
+// message to the user.
 struct reasoning_row {
   reasoning_format format;
   std::string_view template_mark; // in every template of these families, and in no other
   std::string_view open, close;
+  std::string_view next = {}, answer = {};
+  bool has_channels = false;
+  // The control tokens among these texts. They are part of an answer's text.
+  std::array<std::string_view, 4> controls = {};
 };
 
 // Requires: format is not none.

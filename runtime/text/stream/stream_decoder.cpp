@@ -13,8 +13,9 @@ result<stream_decoder> stream_decoder::create(const tokenizer& tokenizer,
   auto stops = stop_matcher::create(std::move(config.stops), config.include_stop);
   if (!stops)
     return stops.error();
-  return stream_decoder(detokenizer(tokenizer, config.skip_special, config.begins_text),
-                        std::move(*stops), config.min_tokens);
+  return stream_decoder(
+      detokenizer(tokenizer, config.skip_special, config.begins_text, std::move(config.shown)),
+      std::move(*stops), config.min_tokens);
 }
 
 decoded stream_decoder::push(std::span<const token_id> ids) {

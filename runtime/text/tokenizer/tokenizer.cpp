@@ -16,9 +16,18 @@ namespace {
 constexpr std::size_t cached_pieces_of_one_call = 256;
 
 // Turn ends of the well-known chat formats: files name one as eos, but models emit others.
-constexpr std::array<std::string_view, 8> known_end_texts = {
-    "<|im_end|>",      "<|endoftext|>", "<|eot_id|>",    "<|eom_id|>",
-    "<|end_of_text|>", "<|end|>",       "<end_of_turn>", "<｜end▁of▁sentence｜>",
+constexpr std::array<std::string_view, 11> known_end_texts = {
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<｜end▁of▁sentence｜>",
 };
 
 // FNV-1a.

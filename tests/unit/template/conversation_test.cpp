@@ -69,6 +69,31 @@ TEST_CASE("a family is recognised by its template") {
   }
 }
 
+TEST_CASE("the later marks of a template decide, and one that tells no tools has no format") {
+  const std::pair<std::string, call_format> rows[] = {
+      {"{{ tools }}<tool_call>\n<function=x>\n<parameter=a>", call_format::qwen_xml},
+      {"{{ tools }}<tool_call>x\n<arg_key>a</arg_key>\n<arg_value>", call_format::glm},
+      {"{{ tools }}<tool_call>{\"name\"", call_format::hermes},
+      {"{{ tools }}<|start|>assistant<|channel|>commentary to=functions.", call_format::harmony},
+      {"{{ tools }}[TOOL_CALLS]x[ARGS]", call_format::mistral_named},
+      {"{{ tools }}[TOOL_CALLS][{\"name\"", call_format::mistral},
+      {"{{ tools }}[func_name1(params_name1=1)]", call_format::pythonic},
+      {"{{ tools }}<|tool_call_start|>[", call_format::lfm2},
+      {"{{ tools }}<|tool_calls_section_begin|>", call_format::kimi},
+      {"{{ tools }}<｜tool▁calls▁begin｜>", call_format::deepseek31},
+      {"{{ tools }}<｜tool▁calls▁begin｜>function<｜tool▁sep｜>x\n```json", call_format::deepseek},
+      {"{{ tools }}<|tool_call|>", call_format::granite},
+      {"{{ tools }}<|tool_call>call:", call_format::gemma4},
+      {"{{ tools }}<start_function_call>", call_format::function_gemma},
+  };
+  for (const auto& [source, format] : rows) {
+    CAPTURE(source);
+    CHECK(text::call_style_of(source).format == format);
+    CHECK(text::call_style_of(source).is_native);
+    CHECK_FALSE(text::call_style_of(source.substr(11)).is_native);
+  }
+}
+
 TEST_CASE("a template with tool support gets tools as Hugging Face passes them") {
   const auto qwen = render_chat("qwen25.jinja", talk, tools);
   CHECK(has(qwen, "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"add\""));

@@ -86,6 +86,16 @@ TEST_CASE("skipped control tokens have no text and do not split a character") {
   }
 }
 
+TEST_CASE("a control token that an answer is read by is shown") {
+  const token_id begin = small_tokenizer().special_id("<|begin|>").value();
+  const token_id other = small_tokenizer().special_id("<|end|>").value();
+  detokenizer decode(small_tokenizer(), true, /*begins_text=*/true, {begin});
+  std::string text;
+  decode.push(begin, text);
+  decode.push(other, text);
+  CHECK(text == "<|begin|>");
+}
+
 TEST_CASE("user-defined tokens are shown, ids outside the vocabulary have no text") {
   detokenizer decode(small_tokenizer(), true);
   std::string text;

@@ -27,6 +27,11 @@ TEST_CASE("a family's marks are recognised in its template") {
   CHECK(reasoning_format_of("{% for m in messages %}{{ m.content }}{% endfor %}") ==
         reasoning_format::none);
   CHECK(reasoning_format_of("") == reasoning_format::none);
+  CHECK(reasoning_format_of("[THINK]{{ t }}[/THINK]") == reasoning_format::mistral);
+  CHECK(reasoning_format_of("{{ '<|channel>thought\\n' + t + '<channel|>' }}") ==
+        reasoning_format::gemma4);
+  CHECK(reasoning_format_of("<|start|>assistant<|channel|>analysis<|message|>") ==
+        reasoning_format::harmony);
 }
 
 TEST_CASE("the end of the prompt says whether the model thinks, and has begun to") {
@@ -62,4 +67,13 @@ TEST_CASE("the end of the prompt says whether the model thinks, and has begun to
   }
   CHECK(reasoning_start_of(none, rows[1].rendered).format == none);
   CHECK(start_after({}).format == none);
+  // With channels, the marks of earlier messages say nothing.
+  const auto channels = [](std::string end) {
+    const std::vector<text_segment> rendered{{"Hi", by_user}, {std::move(end), by_template}};
+    return reasoning_start_of(harmony, rendered);
+  };
+  CHECK(channels("<|end|><|start|>assistant").format == harmony);
+  CHECK_FALSE(channels("<|end|><|start|>assistant").is_inside);
+  CHECK(channels("<|end|><|start|>assistant<|channel|>analysis<|message|>").is_inside);
+  CHECK(channels("<|end|><|start|>assistant<|channel|>final<|message|>").format == none);
 }
