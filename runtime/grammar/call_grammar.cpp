@@ -1,8 +1,9 @@
 #include "runtime/grammar/call_grammar.hpp"
 
+#include "runtime/grammar/automata/control_text.hpp"
 #include "runtime/grammar/automata/text_reader.hpp"
-#include "runtime/grammar/json_schema/json_grammar.hpp"
-#include "runtime/grammar/json_schema/json_schema.hpp"
+#include "runtime/grammar/automata/text_without.hpp"
+#include "runtime/grammar/call_writer.hpp"
 #include "runtime/grammar/json_schema/json_value.hpp"
 #include "runtime/text/stream/call_style.hpp"
 
@@ -46,9 +47,9 @@ result<constraint> read_otherwise(const json_value& from) {
 result<call_request> read_request(const json_value& from) {
   call_request out;
   const auto* format = from.find("format");
-  for (const auto f : {call_format::hermes, call_format::llama3, call_format::mistral})
-    if (format && format->text == text::row_of(f).name)
-      out.row = &text::row_of(f);
+  for (int f = 0; format && f <= static_cast<int>(call_format_last); ++f)
+    if (const auto& row = text::row_of(static_cast<call_format>(f)); row.name == format->text)
+      out.row = &row;
   if (!out.row)
     return wrong("'format' is not known");
   const auto most = number_of(from.find("calls_max"));
@@ -77,42 +78,43 @@ public:
   result<expression> read() {
     std::vector<expression> each;
     for (const auto& tool : request_.tools->items) {
-      auto one = read_call(tool);
+      const auto* name = tool.find("name");
+      if (!name || !name->is_string() || name->text.empty())
+        return wrong("a tool has a name");
+      auto one = write_call(to_, row_, {.name = name->text, .schema = tool.find("schema")});
       if (!one)
-        return one;
+        return error{one.error().code,
+                     fmt::format("the parameters of '{}': {}", name->text, one.error().message),
+                     one.error().param};
       each.push_back(*one);
     }
     const auto call = to_.shared("call", to_.either(std::move(each)));
-    const auto more =
-        to_.repeat(to_.sequence({to_.text(row_.between), call}), 0, request_.calls_max - 1);
-    const auto calls =
-        to_.sequence({to_.text(row_.list_open), call, more, to_.text(row_.list_close)});
+    const auto more = to_.repeat(to_.sequence({text(row_.between), call}), 0, calls_max() - 1);
+    const auto calls = to_.sequence({text(row_.list_open), call, more, text(list_close())});
     return request_.has_text ? with_text(calls) : calls;
   }
 
+  expression otherwise(expression other) { return to_.sequence({text(row_.text_open), other}); }
+
 private:
-  result<expression> read_call(const json_value& tool) {
-    const auto* name = tool.find("name");
-    if (!name || !name->is_string() || name->text.empty())
-      return wrong("a tool has a name");
-    expression arguments = json_.object();
-    if (const auto* schema = tool.find("schema")) {
-      auto is = read_json_schema(to_, to_text(*schema));
-      if (!is)
-        return error{is.error().code,
-                     fmt::format("the parameters of '{}': {}", name->text, is.error().message),
-                     is.error().param};
-      arguments = *is;
-    }
-    const auto head = fmt::format("{}{{\"name\": {}, \"{}\": ", row_.call_open, quoted(name->text),
-                                  row_.arguments);
-    return to_.sequence({to_.text(head), arguments, to_.text("}"), to_.text(row_.call_close)});
+  std::uint32_t calls_max() const { return row_.has_parallel ? request_.calls_max : 1; }
+
+  // Python's list ends with the last call.
+  std::string_view list_close() const {
+    return row_.syntax == text::call_syntax::python ? row_.call_close : row_.list_close;
   }
+
+  expression text(std::string_view of) { return text_with_controls(to_, of, row_.controls); }
 
   // If calls have a mark, text precedes it. If calls start the answer, text starts differently.
   expression with_text(expression calls) {
+    std::vector<std::string_view> marks{row_.mark};
+    if (!row_.other_mark.empty())
+      marks.push_back(row_.other_mark);
+    if (!row_.text_open.empty())
+      return to_.either({calls, otherwise(text_without(to_, marks))});
     if (!row_.mark.empty())
-      return to_.sequence({text_without(to_, row_.mark), to_.optional(calls)});
+      return to_.sequence({text_without(to_, marks), to_.optional(calls)});
     const auto begins = row_.list_open.empty() ? '{' : row_.list_open.front();
     character_set space{{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
     character_set first = space;
@@ -127,33 +129,9 @@ private:
   grammar_builder& to_;
   const text::call_row& row_;
   const call_request& request_;
-  json_grammar json_{to_};
 };
 
 } // namespace
-
-// One rule per number of mark characters at the text's end (Knuth, Morris and Pratt, 1977), for
-// marks whose first character occurs in them once.
-expression text_without(grammar_builder& to, std::string_view mark) {
-  std::vector<rule_id> at;
-  for (std::size_t i = 0; i < mark.size(); ++i)
-    at.push_back(to.add_rule("text"));
-  const auto first = static_cast<char32_t>(mark.front());
-  for (std::size_t i = 0; i < mark.size(); ++i) {
-    const auto next = static_cast<char32_t>(mark[i]);
-    std::vector<expression> all{to.empty()};
-    if (i + 1 < mark.size())
-      all.push_back(to.sequence({to.characters({{next, next}}), to.call(at[i + 1])}));
-    character_set others{{next, next}};
-    if (next != first) {
-      all.push_back(to.sequence({to.characters({{first, first}}), to.call(at[1])}));
-      others.add(first);
-    }
-    all.push_back(to.sequence({to.characters(others.inverted()), to.call(at[0])}));
-    to.define(at[i], to.either(std::move(all)));
-  }
-  return to.call(at.front());
-}
 
 result<expression>
 read_calls(grammar_builder& to, std::string_view source,
@@ -166,11 +144,12 @@ read_calls(grammar_builder& to, std::string_view source,
   const auto request = read_request(*parsed);
   if (!request)
     return request.error();
-  auto calls = call_reader(to, *request).read();
+  call_reader reader(to, *request);
+  auto calls = reader.read();
   if (!calls || !request->otherwise)
     return calls;
   const auto other = read_other(*request->otherwise);
-  return other ? to.either({*calls, *other}) : other;
+  return other ? to.either({*calls, reader.otherwise(*other)}) : other;
 }
 
 } // namespace baton::grammar

@@ -4,7 +4,8 @@
 //   {"format": "hermes", "calls_max": 16, "has_text": false,
 //    "tools": [{"name": "f", "schema": {...}}, {"name": "g"}]}
 //
-// A tool without a schema accepts any object. With `has_text`, the answer may be text instead, or
+// A tool without a schema accepts any object. `calls_max` is a bound, 1 if the format has no
+// parallel calls. With `has_text`, the answer may be text instead, or
 // begin with text if the format has a mark that ends it; the text never contains the mark. With
 // "otherwise": {"kind": 2, "text": "{...}"}, the answer may instead follow that other constraint
 // (constraint_kind, its text), but may not be other text.
@@ -17,9 +18,6 @@
 #include <string_view>
 
 namespace baton::grammar {
-
-// Any text that does not contain `mark`.
-expression text_without(grammar_builder& to, std::string_view mark);
 
 // `read_other` parses the content of `otherwise`. Errors: invalid_value, unsupported_parameter (an
 // unsupported schema, with its tool's name), those of `read_other`.

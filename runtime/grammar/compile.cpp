@@ -1,7 +1,9 @@
 #include "runtime/grammar/compile.hpp"
 
+#include "runtime/grammar/automata/control_text.hpp"
 #include "runtime/grammar/automata/regex.hpp"
 #include "runtime/grammar/automata/text_reader.hpp"
+#include "runtime/grammar/automata/text_without.hpp"
 #include "runtime/grammar/call_grammar.hpp"
 #include "runtime/grammar/ebnf.hpp"
 #include "runtime/grammar/json_schema/json_grammar.hpp"
@@ -48,8 +50,12 @@ result<expression> read(grammar_builder& to, const constraint& c) {
   }
   case constraint_kind::calls:
     return read_calls(to, c.text, [&to](const constraint& other) { return read(to, other); });
-  case constraint_kind::free:
-    return to.repeat(to.characters(character_set::all()), 0, std::nullopt);
+  case constraint_kind::free: { // control tokens, too
+    const auto control = static_cast<std::uint8_t>(control_byte);
+    return to.repeat(
+        to.either({to.characters(character_set::all()), to.byte_range(control, control)}), 0,
+        std::nullopt);
+  }
   }
   return fail(errc::invalid_value, "there is no constraint of kind {}", static_cast<int>(c.kind));
 }
@@ -57,12 +63,20 @@ result<expression> read(grammar_builder& to, const constraint& c) {
 // Reasoning with the mark that ends it, and white space, before the answer.
 expression behind_reasoning(grammar_builder& to, const constraint& c, expression answer) {
   const auto& row = text::row_of(c.reasoning);
+  const auto mark = [&](std::string_view text) {
+    return text_with_controls(to, text, row.controls);
+  };
   const auto space =
       to.repeat(to.characters({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}), 0, std::nullopt);
-  const auto rest = to.sequence({text_without(to, row.close), to.text(row.close), space, answer});
+  // Calls have headers of their own, and any text may have one.
+  const bool has_header = c.kind == constraint_kind::calls || c.kind == constraint_kind::free;
+  if (row.has_channels && !has_header)
+    answer = to.sequence({mark(row.answer), answer});
+  const auto rest = to.sequence({text_without(to, row.close), mark(row.close),
+                                 row.has_channels ? mark(row.next) : space, answer});
   if (c.begins_in_reasoning)
     return rest;
-  return to.either({answer, to.sequence({space, to.text(row.open), rest})});
+  return to.either({answer, to.sequence({space, mark(row.open), rest})});
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "runtime/grammar/masker.hpp"
 
+#include "runtime/grammar/automata/control_text.hpp"
 #include "runtime/grammar/compile.hpp"
 #include "runtime/text/stream/reasoning_style.hpp"
 
@@ -73,19 +74,32 @@ result<void> masker::find(const shared_constraint& of, sequence_id sequence,
   return {};
 }
 
-const masker::reasoning_marks& masker::marks_of(reasoning_format format) {
-  if (marks_.format == format)
-    return marks_;
-  marks_ = {.format = format, .open = std::nullopt, .close = std::nullopt};
-  const auto& row = text::row_of(format);
+std::optional<token_id> masker::close_of(reasoning_format format) {
+  if (close_.format == format)
+    return close_.close;
   const auto& all = maker_->texts().all;
-  const auto id_of = [&all](std::string_view mark) {
-    const auto at = std::find(all.begin(), all.end(), mark);
-    return at == all.end() ? std::nullopt : std::optional(static_cast<token_id>(at - all.begin()));
-  };
-  marks_.open = id_of(row.open);
-  marks_.close = id_of(row.close);
-  return marks_;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const std::string& text) {
+    return shown_text(text) == text::row_of(format).close;
+  });
+  close_ = {.format = format,
+            .close = at == all.end() ? std::nullopt
+                                     : std::optional(static_cast<token_id>(at - all.begin()))};
+  return close_.close;
+}
+
+std::optional<std::size_t> masker::opening_of(reasoning_format format,
+                                              std::span<const token_id> output) const {
+  const auto open = text::row_of(format).open;
+  const auto& all = maker_->texts().all;
+  std::string begun;
+  for (std::size_t i = 0; i < output.size() && begun.size() < open.size(); ++i) {
+    const auto id = static_cast<std::size_t>(output[i]);
+    begun += id < all.size() ? shown_text(all[id]) : std::string_view();
+    begun.erase(0, std::min(begun.find_first_not_of(" \t\r\n"), begun.size()));
+    if (begun.starts_with(open))
+      return i + 1;
+  }
+  return std::nullopt;
 }
 
 result<std::optional<token_id>> masker::end_of_reasoning(const constraint& of,
@@ -93,20 +107,17 @@ result<std::optional<token_id>> masker::end_of_reasoning(const constraint& of,
   const auto most = static_cast<std::size_t>(std::max(of.reasoning_tokens_max, 0));
   if (of.reasoning == reasoning_format::none || of.reasoning_tokens_max < 0 || output.size() < most)
     return std::optional<token_id>();
-  const auto& marks = marks_of(of.reasoning);
-  if (!marks.open || !marks.close)
+  const auto close = close_of(of.reasoning);
+  if (!close)
     return fail_param(errc::unsupported_parameter, "thinking_token_budget",
                       "no single token of this model ends its reasoning");
-  auto begin = output.begin();
-  if (!of.begins_in_reasoning) {
-    begin = std::find(begin, output.end(), *marks.open);
-    if (begin == output.end())
-      return std::optional<token_id>();
-    ++begin;
-  }
-  const bool is_over = std::find(begin, output.end(), *marks.close) != output.end();
-  const bool is_due = static_cast<std::size_t>(output.end() - begin) >= most;
-  return is_over || !is_due ? std::optional<token_id>() : marks.close;
+  const auto opening =
+      of.begins_in_reasoning ? std::optional<std::size_t>(0) : opening_of(of.reasoning, output);
+  if (!opening)
+    return std::optional<token_id>();
+  const auto thought = output.subspan(*opening);
+  const bool is_over = std::find(thought.begin(), thought.end(), *close) != thought.end();
+  return is_over || thought.size() < most ? std::optional<token_id>() : close;
 }
 
 // Moves the grammar to the front: most recently used first.

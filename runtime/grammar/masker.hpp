@@ -71,12 +71,16 @@ private:
     trail path;
   };
 
-  // The tokens that begin and end reasoning; nullopt: no single token does.
-  struct reasoning_marks {
+  // The token that ends reasoning; nullopt: no single token does.
+  struct reasoning_end {
     reasoning_format format = reasoning_format::none;
-    std::optional<token_id> open, close;
+    std::optional<token_id> close;
   };
-  const reasoning_marks& marks_of(reasoning_format format);
+  std::optional<token_id> close_of(reasoning_format format);
+  // How many tokens open the reasoning with which `output` begins; nullopt: it does not, or not
+  // yet.
+  std::optional<std::size_t> opening_of(reasoning_format format,
+                                        std::span<const token_id> output) const;
   // The token that must follow, because the reasoning has all the tokens that it may have. nullopt:
   // any that the grammar allows.
   result<std::optional<token_id>> end_of_reasoning(const constraint& of,
@@ -99,7 +103,7 @@ private:
   std::list<followed_sequence> followed_sequences_; // likewise
   std::unordered_map<sequence_id, std::list<followed_sequence>::iterator> trail_index_;
   std::uint64_t generations_ = 0;
-  reasoning_marks marks_; // of the format that was looked for last
+  reasoning_end close_; // of the format that was looked for last
 };
 
 } // namespace baton::grammar

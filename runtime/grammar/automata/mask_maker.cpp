@@ -1,5 +1,7 @@
 #include "runtime/grammar/automata/mask_maker.hpp"
 
+#include "runtime/grammar/automata/control_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -112,8 +114,11 @@ answer_texts texts_of(const text::tokenizer& tokenizer) {
   bool has_other_first = false;
   for (std::size_t i = 0; i < tokenizer.size(); ++i) {
     const auto id = static_cast<token_id>(i);
-    if (!tokenizer.is_text(id) ||
-        std::binary_search(out.end_ids.begin(), out.end_ids.end(), id)) // an end even if visible
+    if (std::binary_search(out.end_ids.begin(), out.end_ids.end(), id)) // an end even if visible
+      continue;
+    if (tokenizer.is_control(id) && !tokenizer.piece(id).empty())
+      out.all[i] = out.first[i] = control_text(tokenizer.piece(id));
+    if (!tokenizer.is_text(id))
       continue;
     bool is_first = true;
     out.all[i] = tokenizer.piece(id);

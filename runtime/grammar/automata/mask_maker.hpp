@@ -19,7 +19,8 @@ namespace baton::grammar {
 
 // The token texts of a vocabulary. Immutable.
 struct answer_texts {
-  std::vector<std::string> all; // [ids]; empty: never allowed (control tokens, unused ones)
+  // [ids]; empty: never allowed (unused ones). For control tokens see control_text.hpp.
+  std::vector<std::string> all;
   // [ids] texts as first tokens, if some tokens lose a leading space there; else empty.
   std::vector<std::string> first;
   std::vector<token_id> end_ids; // allowed only where the grammar accepts

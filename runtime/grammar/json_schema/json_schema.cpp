@@ -2,6 +2,7 @@
 
 #include "runtime/grammar/automata/text_reader.hpp"
 #include "runtime/grammar/json_schema/schema_reader.hpp"
+#include "runtime/grammar/json_schema/schema_reference.hpp"
 
 #include <algorithm>
 #include <array>
@@ -57,28 +58,14 @@ bool is_of_type(const json_value& value, std::string_view type) {
   return type == "number" || (type == "integer" && number && number->fraction.empty());
 }
 
-// Decodes a step of a JSON pointer in a URI fragment.
-std::string unescaped(std::string_view step) {
-  std::string out;
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    text_reader code(step.substr(std::min(i + 1, step.size())));
-    if (step[i] == '~' && i + 1 < step.size() && (step[i + 1] == '0' || step[i + 1] == '1')) {
-      out += step[++i] == '0' ? '~' : '/';
-    } else if (const auto byte = step[i] == '%' ? code.number(16, 2, 2) : std::nullopt) {
-      out += static_cast<char>(*byte);
-      i += 2;
-    } else {
-      out += step[i];
-    }
-  }
-  return out;
-}
-
 } // namespace
 
 result<expression> schema_reader::read() {
-  auto out = read(root_, {"#", 0});
-  // References are read one after the other, so a chain of references does not recurse.
+  return read_pending(read(root_, {"#", 0}));
+}
+
+// References are read one after the other, so a chain of references does not recurse.
+result<expression> schema_reader::read_pending(result<expression> out) {
   while (out && !pending_.empty()) {
     const auto [schema, rule] = pending_.front();
     pending_.pop_front();
@@ -94,7 +81,7 @@ result<expression> schema_reader::read(const json_value& schema, const location&
   if (where.depth > grammar_limits::depth_max || ++reads_ > reads_max)
     return wrong(where, "it is nested too deeply, or combines too many schemas");
   if (schema.is_boolean())
-    return schema.boolean ? json_.value() : to_.nothing();
+    return schema.boolean ? any_value() : to_.nothing();
   if (!schema.is_object())
     return wrong(where, "a schema is an object, true or false");
   if (auto ok = check_keywords(schema, where); !ok)
@@ -124,32 +111,7 @@ result<void> schema_reader::check_keywords(const json_value& schema, const locat
 }
 
 result<const json_value*> schema_reader::resolve(const std::string& reference) const {
-  if (!reference.starts_with('#'))
-    return fail(errc::unsupported_parameter,
-                "a '$ref' to another document ('{}') is not supported: only '#/...'",
-                reference.substr(0, 64));
-  const json_value* at = &root_;
-  std::string_view rest = std::string_view(reference).substr(1);
-  while (at && !rest.empty()) {
-    const auto end = std::min(rest.find('/', 1), rest.size());
-    const auto step = rest[0] == '/' ? unescaped(rest.substr(1, end - 1)) : std::string();
-    std::size_t index = 0;
-    const bool is_index = !step.empty() && step.size() < 6 &&
-                          step.find_first_not_of("0123456789") == std::string::npos;
-    for (const char c : is_index ? step : std::string())
-      index = index * 10 + static_cast<std::size_t>(c - '0');
-    if (rest[0] != '/')
-      at = nullptr;
-    else if (at->is_array())
-      at = is_index && index < at->items.size() ? &at->items[index] : nullptr;
-    else
-      at = at->find(step);
-    rest.remove_prefix(end);
-  }
-  if (!at)
-    return fail(errc::invalid_value, "the schema has nothing at '$ref' '{}'",
-                reference.substr(0, 64));
-  return at;
+  return find_reference(root_, reference);
 }
 
 result<json_value> schema_reader::joined(const json_value& a, const json_value& b) const {
@@ -169,6 +131,8 @@ result<expression> schema_reader::read_reference(const json_value& schema,
     auto both = joined(**named, rest);
     return both ? read(*both, where.at("$ref")) : both.error();
   }
+  if (bare_) // the rule of a schema is its JSON
+    return read(**named, where.at("$ref"));
   const auto it = referred_.find(*named);
   if (it != referred_.end())
     return it->second;
@@ -237,7 +201,7 @@ result<expression> schema_reader::read_values(const json_value& schema, const lo
   std::vector<expression> ways;
   for (const auto& v : all ? all->items : std::vector<json_value>{*only})
     if (is_allowed(v))
-      ways.push_back(to_.text(to_text(v)));
+      ways.push_back(bare_ && v.is_string() ? bare_string(v.text) : to_.text(to_text(v)));
   return to_.shared("enum", to_.either(std::move(ways)));
 }
 
@@ -266,7 +230,7 @@ result<expression> schema_reader::read_types(const json_value& schema, const loc
     if (has_any(number_keywords))
       types.emplace_back("number");
     if (types.empty())
-      return json_.value();
+      return any_value();
   }
   std::vector<expression> ways;
   for (const auto& type : types) {
@@ -280,10 +244,12 @@ result<expression> schema_reader::read_types(const json_value& schema, const loc
 
 result<expression> schema_reader::read_type(const std::string& type, const json_value& schema,
                                             const location& where) {
-  if (type == "object")
-    return read_object(schema, where);
-  if (type == "array")
-    return read_array(schema, where);
+  if (type == "object" || type == "array") { // in JSON, with all that they hold
+    const auto bare = std::exchange(bare_, nullptr);
+    auto out = type == "object" ? read_object(schema, where) : read_array(schema, where);
+    bare_ = bare;
+    return out;
+  }
   if (type == "string")
     return read_string(schema, where);
   if (type == "integer" || type == "number")
@@ -295,15 +261,27 @@ result<expression> schema_reader::read_type(const std::string& type, const json_
   return wrong(where, "there is no type '{}'", type.substr(0, 64));
 }
 
-result<expression> read_json_schema(grammar_builder& to, std::string_view schema) {
+namespace {
+
+// $id is a name for other documents: references begin with '#'.
+result<json_value> parse_schema(std::string_view schema) {
   if (auto ok = check_source(schema, "JSON schema"); !ok)
     return ok.error();
   auto root = parse_json(schema);
-  if (!root)
-    return root.error();
-  // $id is a name for other documents: references begin with '#'.
-  const auto whole = without(*std::move(root), "$id");
-  return schema_reader(to, whole).read();
+  return root ? without(*std::move(root), "$id") : root;
+}
+
+} // namespace
+
+result<expression> read_json_schema(grammar_builder& to, std::string_view schema) {
+  const auto root = parse_schema(schema);
+  return root ? schema_reader(to, *root).read() : root.error();
+}
+
+result<schema_members> read_schema_members(grammar_builder& to, std::string_view schema,
+                                           const bare_text* texts) {
+  const auto root = parse_schema(schema);
+  return root ? schema_reader(to, *root).read_members_of_root(texts) : root.error();
 }
 
 } // namespace baton::grammar

@@ -15,11 +15,38 @@
 
 #include "runtime/grammar/automata/grammar_builder.hpp"
 
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace baton::grammar {
 
 // Errors: invalid_value, unsupported_parameter.
 result<expression> read_json_schema(grammar_builder& to, std::string_view schema);
+
+// The members of an object, for notations other than JSON's.
+struct schema_members {
+  struct member {
+    std::string name;
+    expression value;
+    bool is_required = false;
+  };
+  std::vector<member> named;          // in the order of `properties`
+  std::optional<expression> others{}; // the value of any member, if none is named
+};
+
+// Texts as values of such members: `open`, the text without quotes and escapes, `close`. A text
+// never contains `end`. The values in lists and objects are JSON.
+struct bare_text {
+  expression open, close;
+  std::string_view end;
+};
+
+// `texts`: null if texts are JSON, too. A text of a member that may also be a number, a list or an
+// object begins like none of these, so that a reader distinguishes them (value_kinds.hpp). Errors:
+// as above; unsupported_parameter for a combination of objects, or counts of members.
+result<schema_members> read_schema_members(grammar_builder& to, std::string_view schema,
+                                           const bare_text* texts);
 
 } // namespace baton::grammar

@@ -74,8 +74,8 @@ result<expression> schema_reader::read_object(const json_value& schema, const lo
 }
 
 // Members of `properties`, then further `required` ones.
-result<std::vector<schema_reader::member>> schema_reader::read_members(const json_value& schema,
-                                                                       const location& where) {
+result<std::vector<schema_reader::named_schema>>
+schema_reader::named_members(const json_value& schema, const location& where) const {
   static const json_value none{.is = json_value::kind::object};
   const auto* properties = schema.find("properties");
   const auto* required = schema.find("required");
@@ -85,24 +85,32 @@ result<std::vector<schema_reader::member>> schema_reader::read_members(const jso
   if (required && (!required->is_array() ||
                    !std::all_of(required->items.begin(), required->items.end(), is_name)))
     return wrong(where, "'required' must be an array of names");
-  std::vector<std::pair<std::string, const json_value*>> named;
+  std::vector<named_schema> named;
   for (const auto& [name, of] : properties ? properties->members : none.members)
-    named.emplace_back(name, &of);
+    named.push_back({name, &of});
   const auto* further = schema.find("additionalProperties");
   static const json_value any{.is = json_value::kind::boolean, .boolean = true};
   if (required)
     for (const auto& v : required->items)
       if (!properties || !properties->find(v.text))
-        named.emplace_back(v.text, further ? further : &any);
+        named.push_back({v.text, further ? further : &any});
+  for (auto& m : named)
+    m.is_required = required && std::any_of(required->items.begin(), required->items.end(),
+                                            [&](const json_value& v) { return v.text == m.name; });
+  return named;
+}
+
+result<std::vector<schema_reader::member>> schema_reader::read_members(const json_value& schema,
+                                                                       const location& where) {
+  const auto named = named_members(schema, where);
+  if (!named)
+    return named.error();
   std::vector<member> out;
-  for (const auto& [name, of] : named) {
-    const bool is_required =
-        required && std::any_of(required->items.begin(), required->items.end(),
-                                [&n = name](const json_value& v) { return v.text == n; });
-    auto value = read(*of, where.at(fmt::format("properties/{}", name.substr(0, 64))));
+  for (const auto& m : *named) {
+    auto value = read(*m.schema, where.at(fmt::format("properties/{}", m.name.substr(0, 64))));
     if (!value)
       return value.error();
-    out.push_back({to_.text(quoted(name)), *value, is_required});
+    out.push_back({to_.text(quoted(m.name)), *value, m.is_required});
   }
   return out;
 }

@@ -1,10 +1,11 @@
 // Reads one schema into one grammar; json_schema.hpp lists the supported keywords. Its parts:
 // references and combinations (json_schema.cpp), objects and arrays (schema_containers.cpp),
-// strings and numbers (schema_scalars.cpp).
+// strings and numbers (schema_scalars.cpp), members in other notations (schema_members.cpp).
 #pragma once
 
 #include "runtime/grammar/json_schema/decimal_range.hpp"
 #include "runtime/grammar/json_schema/json_grammar.hpp"
+#include "runtime/grammar/json_schema/json_schema.hpp"
 #include "runtime/grammar/json_schema/json_value.hpp"
 #include "runtime/grammar/json_schema/schema_merge.hpp"
 
@@ -21,6 +22,7 @@ public:
   schema_reader(grammar_builder& to, const json_value& root) : to_(to), json_(to), root_(root) {}
 
   result<expression> read();
+  result<schema_members> read_members_of_root(const bare_text* texts);
 
 private:
   // A location in the source, for errors: "#/properties/name".
@@ -41,7 +43,18 @@ private:
                 where.path);
   }
 
+  // -- schema_members.cpp --
+  result<json_value> object_of_root() const;
+  result<expression> read_written(const json_value& schema, const location& where,
+                                  const bare_text* texts);
+  expression bare_string(std::string_view text);
+  expression bare_string_of_length(std::uint32_t least, std::optional<std::uint32_t> most);
+  expression any_string();
+  expression any_value();
+  character_set within_bare(const character_set& set) const;
+
   // -- json_schema.cpp --
+  result<expression> read_pending(result<expression> out);
   result<expression> read(const json_value& schema, const location& where);
   result<void> check_keywords(const json_value& schema, const location& where) const;
   result<const json_value*> resolve(const std::string& reference) const;
@@ -63,6 +76,13 @@ private:
     expression value;
     bool is_required = false;
   };
+  struct named_schema {
+    std::string name;
+    const json_value* schema = nullptr;
+    bool is_required = false;
+  };
+  result<std::vector<named_schema>> named_members(const json_value& schema,
+                                                  const location& where) const;
   result<expression> read_object(const json_value& schema, const location& where);
   result<std::vector<member>> read_members(const json_value& schema, const location& where);
   result<expression> read_name(const json_value& schema, const location& where);
@@ -88,6 +108,8 @@ private:
   std::map<const json_value*, expression> referred_;
   std::deque<std::pair<const json_value*, rule_id>> pending_; // referenced, but not yet read
   std::size_t reads_ = 0;
+  const bare_text* bare_ = nullptr; // set where a text is written bare
+  character_set never_first_;       // of a bare text
 };
 
 } // namespace baton::grammar

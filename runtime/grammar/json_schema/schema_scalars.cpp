@@ -69,7 +69,7 @@ result<expression> schema_reader::read_string(const json_value& schema, const lo
   // Beside a pattern, or a length that some of its texts violate, a format is only an annotation,
   // as in the specification.
   if (pattern)
-    return pattern->text.empty() ? json_.string()
+    return pattern->text.empty() ? any_string()
                                  : read_pattern(pattern->text, /*is_search=*/true, where);
   if (format) {
     const auto shortest = least->value_or(0), longest = most->value_or(UINT32_MAX);
@@ -80,17 +80,22 @@ result<expression> schema_reader::read_string(const json_value& schema, const lo
     if (row != std::end(formats) && row->shortest >= shortest && row->longest <= longest)
       return read_pattern(row->pattern, /*is_search=*/false, where);
   }
-  return has_length ? json_.string_of_length(least->value_or(0), *most) : json_.string();
+  if (!has_length)
+    return any_string();
+  return bare_ ? bare_string_of_length(least->value_or(0), *most)
+               : json_.string_of_length(least->value_or(0), *most);
 }
 
 result<expression> schema_reader::read_pattern(const std::string& pattern, bool is_search,
                                                const location& where) {
-  const regex_style style{[this](const character_set& set) { return json_.written(set); },
-                          is_search};
+  const auto write = [this](const character_set& set) {
+    return bare_ ? to_.characters(within_bare(set)) : json_.written(set);
+  };
+  const regex_style style{write, is_search};
   auto content = read_regex(to_, pattern, style);
   if (!content)
     return fail(content.error().code, "{} ('pattern' at {})", content.error().message, where.path);
-  return json_.string_of(*content);
+  return bare_ ? to_.sequence({bare_->open, *content, bare_->close}) : json_.string_of(*content);
 }
 
 result<decimal_range> schema_reader::read_range(const json_value& schema,

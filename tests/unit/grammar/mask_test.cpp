@@ -1,5 +1,6 @@
 // Masks against the slow way: every token of the vocabulary, byte by byte, in the states of a
 // random answer.
+#include "runtime/grammar/automata/control_text.hpp"
 #include "tests/unit/grammar/grammar_walk.hpp"
 #include "tests/unit/grammar/vocabularies.hpp"
 
@@ -80,11 +81,32 @@ TEST_CASE("masks of the default model's vocabulary match its bytes") {
   for (const auto id : texts->end_ids)
     CHECK(texts->all[static_cast<std::size_t>(id)].empty());
   CHECK(texts->all[0].empty()); // <|endoftext|>
-  CHECK(texts->all[1].empty()); // <|im_start|>
+  CHECK(texts->all[1] == "\xFF<|im_start|>");
   const mask_maker maker(*std::move(texts));
   for (const auto& c : constraints)
     for (std::uint32_t seed = 0; seed < 3; ++seed)
       compare(maker, c, 12, seed);
+}
+
+TEST_CASE("a control token is allowed where a grammar names it, and nowhere else") {
+  answer_texts texts;
+  texts.all = {"<", "<|call|>", control_text("<|call|>"), control_text("[ARGS]"), "a", ""};
+  texts.end_ids = {5};
+  const mask_maker maker(texts);
+  const auto allowed = [&](grammar_builder& to, expression what) {
+    const auto root = to.add_rule("root");
+    to.define(root, what);
+    automaton of(to.build(root).value());
+    token_bits bits;
+    maker.fill(maker.make(of, of.start(), false, {.bytes = 64u << 20, .work = 1'000'000}).value(),
+               bits);
+    return bits.front();
+  };
+  grammar_builder named, free;
+  const std::string_view controls[] = {"<|call|>", ""};
+  CHECK(allowed(named, text_with_controls(named, "<|call|>a", controls)) == 0b000111);
+  CHECK(allowed(free, free.repeat(free.characters(character_set::all()), 0, std::nullopt)) ==
+        0b110011);
 }
 
 TEST_CASE("a walk that exceeds its memory or time is aborted") {

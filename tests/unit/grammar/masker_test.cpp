@@ -123,6 +123,48 @@ TEST_CASE("a constraint applies behind the reasoning") {
   CHECK(test::matches(free, "any \xc3\xa9 text"));
 }
 
+TEST_CASE("with channels a format applies to the message behind the reasoning") {
+  constraint c{constraint_kind::choice, R"(["yes"])"};
+  c.reasoning = reasoning_format::harmony;
+  const std::string answer = "<|channel|>final<|message|>yes";
+  const std::string thought = "<|channel|>analysis<|message|>a<|end|><|start|>assistant";
+  CHECK(test::matches(c, answer));
+  CHECK(test::matches(c, thought + answer));
+  CHECK_FALSE(test::matches(c, "yes"));
+  CHECK_FALSE(test::matches(c, thought + "yes"));
+  // Control tokens, but only whole.
+  CHECK(test::matches(c, "\xFF<|channel|>final\xFF<|message|>yes"));
+  CHECK_FALSE(test::matches(c, "\xFF<|channel|>final<\xFF|message|>yes"));
+  c.begins_in_reasoning = true;
+  CHECK(test::matches(c, "a\xFF<|end|>\xFF<|start|>assistant" + answer));
+  CHECK_FALSE(test::matches(c, answer));
+  constraint calls{constraint_kind::calls,
+                   R"({"format":"harmony","calls_max":4,"has_text":true,"tools":[{"name":"g"}]})"};
+  calls.reasoning = reasoning_format::harmony;
+  const std::string call = "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}";
+  CHECK(test::matches(calls, call));
+  CHECK(test::matches(calls, thought + call));
+  CHECK(test::matches(calls, thought + "<|channel|>final<|message|>Any text."));
+  CHECK_FALSE(test::matches(calls, call + call));
+  CHECK_FALSE(test::matches(calls, "Any text."));
+}
+
+TEST_CASE("reasoning that several tokens open ends in time") {
+  answer_texts texts;
+  texts.all = {"a", "\xFF<|channel|>", "analysis", "\xFF<|message|>", "\xFF<|end|>", "final", ""};
+  texts.end_ids = {6};
+  constraint c{constraint_kind::free, {}};
+  c.reasoning = reasoning_format::harmony;
+  c.reasoning_tokens_max = 2;
+  masker m(texts);
+  const shared_constraint of(c);
+  const auto close = token_bits{std::uint64_t{1} << 4};
+  CHECK(bits_of(m, of, sequence_of(0), {1, 2, 3, 0}) != close);
+  CHECK(bits_of(m, of, sequence_of(0), {1, 2, 3, 0, 0}) == close);
+  CHECK(bits_of(m, of, sequence_of(0), {1, 2, 3, 0, 0, 4, 0}) != close);
+  CHECK(bits_of(m, of, sequence_of(1), {1, 5, 3, 0, 0, 0}) != close); // the answer
+}
+
 TEST_CASE("reasoning ends when it has as many tokens as it may have") {
   answer_texts texts;
   texts.all = {"a", "b", "<think>", "</think>", "y", ""};
