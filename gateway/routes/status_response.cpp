@@ -2,6 +2,7 @@
 
 #include "gateway/base/json_text.hpp"
 #include "gateway/base/model_loads_json.hpp"
+#include "runtime/text/stream/call_style.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -174,6 +175,8 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
                      {"context_max", c.max_model_len},
                      {"sequences_max", c.sequences_max},
                      {"has_chat_template", c.has_chat_template},
+                     {"call_format", text::row_of(c.call_format).name},
+                     {"has_own_calls", c.has_own_calls},
                      {"phase", gateway::name_of(c.phase)}});
     if (!c.chat_template_failure.empty()) {
       cards.back()["chat_template_failure"] = c.chat_template_failure;

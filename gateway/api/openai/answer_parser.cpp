@@ -1,25 +1,16 @@
 #include "gateway/api/openai/answer_parser.hpp"
 
+#include "gateway/api/openai/call_scan.hpp"
+#include "gateway/api/openai/channel_parser.hpp"
+
 #include <algorithm>
 
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view white_space = " \t\r\n";
-
 std::string_view without_space_behind(std::string_view text) noexcept {
-  const auto last = text.find_last_not_of(white_space);
+  const auto last = text.find_last_not_of(call_space);
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-}
-
-// The longest end of `text` with which `mark` may begin.
-std::size_t begun_mark(std::string_view text, std::string_view mark) noexcept {
-  for (auto n = std::min(text.size(), mark.size() - 1); n > 0; --n) {
-    if (mark.starts_with(text.substr(text.size() - n))) {
-      return n;
-    }
-  }
-  return 0;
 }
 
 } // namespace
@@ -29,7 +20,7 @@ reasoning_parser::reasoning_parser(const text::reasoning_row& row, bool is_insid
 
 // Whether there is something else behind it.
 bool reasoning_parser::skip_space() {
-  buffer_.erase(0, std::min(buffer_.size(), buffer_.find_first_not_of(white_space)));
+  buffer_.erase(0, std::min(buffer_.size(), buffer_.find_first_not_of(call_space)));
   return !buffer_.empty();
 }
 
@@ -42,8 +33,7 @@ bool reasoning_parser::step_inside(std::string& reasoning) {
     return true;
   }
   const auto text = std::string_view(buffer_);
-  const auto sure =
-      without_space_behind(text.substr(0, text.size() - begun_mark(text, row_.close)));
+  const auto sure = without_space_behind(text.substr(0, text.size() - held_of(text, row_.close)));
   reasoning += sure;
   buffer_.erase(0, sure.size());
   return false;
@@ -52,7 +42,7 @@ bool reasoning_parser::step_inside(std::string& reasoning) {
 bool reasoning_parser::step(std::string& reasoning, std::string& answer) {
   switch (at_) {
   case state::lead: {
-    const auto begin = std::min(buffer_.size(), buffer_.find_first_not_of(white_space));
+    const auto begin = std::min(buffer_.size(), buffer_.find_first_not_of(call_space));
     const auto text = std::string_view(buffer_).substr(begin);
     if (text.starts_with(row_.open)) {
       buffer_.erase(0, begin + row_.open.size());
@@ -122,14 +112,21 @@ std::size_t answer_parser::take(std::string_view piece, call_delta& out) {
 void answer_parser::add(const chunk& c, std::string_view piece, call_delta& out) {
   if (!std::exchange(has_begun_, true) && reads_reasoning_ &&
       c.reasoning != reasoning_format::none) {
-    reasoning_.emplace(text::row_of(c.reasoning), c.begins_in_reasoning);
+    const auto& row = text::row_of(c.reasoning);
+    if (row.has_channels) {
+      reasoning_ = std::make_unique<channel_parser>(c.begins_in_reasoning);
+    } else {
+      reasoning_ = std::make_unique<reasoning_parser>(row, c.begins_in_reasoning);
+    }
   }
   const bool was_thinking = reasoning_ && reasoning_->is_thinking();
   const auto answer_bytes = take(piece, out);
   if (reasoning_ && reasoning_->is_thinking()) {
     reasoning_tokens_ = c.output_tokens;
   } else if (was_thinking && !piece.empty()) {
-    const auto share = 1.0 - static_cast<double>(answer_bytes) / static_cast<double>(piece.size());
+    // The header of a call is written anew, so it may have more bytes than it had.
+    const auto share = 1.0 - static_cast<double>(std::min(answer_bytes, piece.size())) /
+                                 static_cast<double>(piece.size());
     const auto tokens = c.output_tokens - std::min(c.output_tokens, tokens_);
     reasoning_tokens_ = tokens_ + static_cast<std::uint32_t>(share * tokens + 0.5);
   }

@@ -15,21 +15,30 @@
 
 namespace baton::gateway {
 
+// Separates what the model thinks from the answer.
+class reasoning_reader {
+public:
+  virtual ~reasoning_reader() = default;
+  virtual void add(std::string_view piece, std::string& reasoning, std::string& answer) = 0;
+  // Ends the answer: pending text is what it is so far.
+  virtual void finish(std::string& reasoning, std::string& answer) = 0;
+  virtual bool is_thinking() const noexcept = 0;
+};
+
 // Separates the reasoning, up to its mark, from the answer behind it. White space at both ends of
 // the reasoning belongs to neither.
 //
 //   lead --open mark--> begun --other than space--> inside --close mark--> gap
 //     |                                                                      |
 //     +--anything else--> answer <------------------other than space---------+
-class reasoning_parser {
+class reasoning_parser final : public reasoning_reader {
 public:
   // `is_inside`: the prompt has the mark that opens.
   reasoning_parser(const text::reasoning_row& row, bool is_inside);
 
-  void add(std::string_view piece, std::string& reasoning, std::string& answer);
-  // Ends the answer: pending text is what it is so far.
-  void finish(std::string& reasoning, std::string& answer);
-  bool is_thinking() const noexcept { return at_ == state::begun || at_ == state::inside; }
+  void add(std::string_view piece, std::string& reasoning, std::string& answer) override;
+  void finish(std::string& reasoning, std::string& answer) override;
+  bool is_thinking() const noexcept override { return at_ == state::begun || at_ == state::inside; }
 
 private:
   enum class state : std::uint8_t { lead, begun, inside, gap, answer };
@@ -62,7 +71,7 @@ private:
   std::size_t take(std::string_view piece, call_delta& out);
 
   std::optional<call_parser> calls_;
-  std::optional<reasoning_parser> reasoning_;
+  std::unique_ptr<reasoning_reader> reasoning_; // null: none
   bool reads_reasoning_;
   bool has_begun_ = false;
   std::uint32_t tokens_ = 0; // of the chunks before

@@ -11,48 +11,33 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view space = " \t\r\n";
 constexpr std::string_view fence = "```";
 // Languages of blocks that may hold calls; a block without a language may too.
 constexpr std::array<std::string_view, 2> block_names{"json", "tool_call"};
 
-std::size_t behind_space(std::string_view text, std::size_t at) noexcept {
-  return std::min(text.find_first_not_of(space, at), text.size());
-}
+// Where a mark begins in a text, or may begin at its end.
+struct found_mark {
+  std::size_t at = std::string::npos, bytes = 0; // the first whole one
+  std::size_t sure = 0;                          // the text up to here has none
+};
 
-// Size of the longest suffix of `text` that is a proper prefix of `mark`.
-std::size_t held_of(std::string_view text, std::string_view mark) noexcept {
-  for (auto size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
-    if (mark.starts_with(text.substr(text.size() - size))) {
-      return size;
+found_mark find_mark(std::string_view text, const text::call_row& row) {
+  found_mark out{.sure = text.size()};
+  for (const auto mark : {row.mark, row.other_mark}) {
+    if (mark.empty()) {
+      continue;
     }
+    if (const auto at = text.find(mark); at < out.at) {
+      out.at = at;
+      out.bytes = mark.size();
+    }
+    out.sure = std::min(out.sure, text.size() - held_of(text, mark));
   }
-  return 0;
+  out.sure = std::min(out.sure, out.at);
+  return out;
 }
 
 } // namespace
-
-json_scanner::verdict json_scanner::next(char c) noexcept {
-  if (is_in_string_) {
-    is_in_string_ = is_escaped_ || c != '"';
-    is_escaped_ = !is_escaped_ && c == '\\';
-    return verdict::more;
-  }
-  if (c == '{' || c == '[') {
-    ++depth_;
-    return verdict::more;
-  }
-  if (depth_ == 0) {
-    return verdict::bad;
-  }
-  if (c == '}' || c == ']') {
-    return --depth_ == 0 ? verdict::done : verdict::more;
-  }
-  is_in_string_ = c == '"';
-  // The only literals in JSON are true, false and null.
-  constexpr std::string_view possible = "\",: \t\r\n0123456789+-.eEtrufalsn";
-  return possible.find(c) == std::string_view::npos ? verdict::bad : verdict::more;
-}
 
 call_parser::call_parser(std::shared_ptr<const call_reading> how)
     : how_(std::move(how)), row_(text::row_of(how_->format)),
@@ -78,6 +63,10 @@ bool call_parser::step(call_delta& out) {
     return step_tail(out);
   case state::next:
     return step_next(out);
+  case state::written:
+    return step_written(/*is_over=*/false, out);
+  case state::closing:
+    return step_closing();
   case state::plain:
     break;
   }
@@ -94,9 +83,18 @@ void call_parser::give(std::size_t bytes, call_delta& out) {
 void call_parser::enter_call(std::size_t json_at, bool is_fenced) {
   state_ = state::call;
   is_fenced_ = is_fenced;
-  is_held_ = false;
+  is_held_ = is_next_ = false;
   json_at_ = scanned_ = json_at;
   scanner_ = {};
+}
+
+void call_parser::enter_written(std::size_t call_at, std::size_t mark_bytes) {
+  state_ = state::written;
+  is_fenced_ = false;
+  call_at_ = call_at;
+  mark_bytes_ = mark_bytes;
+  reader_ = make_call_reader(*how_);
+  reader_calls_ = reader_bytes_ = 0;
 }
 
 // A list stands at the start of an answer, possibly after its lead token.
@@ -106,8 +104,9 @@ bool call_parser::step_begin() {
   if (rest.empty()) {
     return false;
   }
+  const bool is_json = row_.syntax == text::call_syntax::json;
   if (rest.starts_with(row_.lead)) {
-    enter_call(at + row_.lead.size());
+    is_json ? enter_call(at + row_.lead.size()) : enter_written(at + row_.lead.size(), 0);
     return true;
   }
   if (row_.lead.starts_with(rest)) {
@@ -115,7 +114,7 @@ bool call_parser::step_begin() {
   }
   const char opens = row_.list_open.empty() ? '{' : row_.list_open.front();
   if (rest.front() == opens) {
-    enter_call(at);
+    is_json ? enter_call(at) : enter_written(at, 0);
   } else {
     state_ = state::plain;
   }
@@ -126,15 +125,13 @@ bool call_parser::step_begin() {
 // with the white space before it.
 bool call_parser::step_text(call_delta& out) {
   const bool seeks_mark = state_ == state::text; // plain: after a list, or after a failed call
-  const auto mark = seeks_mark ? buffer_.find(row_.mark) : std::string::npos;
-  const bool has_mark = mark != std::string::npos;
-  auto keep = has_mark     ? mark
-              : seeks_mark ? buffer_.size() - held_of(buffer_, row_.mark)
-                           : buffer_.size();
+  const auto mark = seeks_mark ? find_mark(buffer_, row_) : found_mark{.sure = buffer_.size()};
+  const bool has_mark = mark.at != std::string::npos;
+  auto keep = mark.sure;
   const auto block = find_fence(keep);
   const bool has_block = block < keep;
   keep = std::min(keep, block);
-  while (keep > 0 && space.find(buffer_[keep - 1]) != std::string_view::npos) {
+  while (keep > 0 && call_space.find(buffer_[keep - 1]) != std::string_view::npos) {
     --keep;
   }
   if (keep > 0) {
@@ -143,8 +140,10 @@ bool call_parser::step_text(call_delta& out) {
   if (has_block) {
     return step_fence(block - keep, out);
   }
-  if (has_mark) {
-    enter_call(mark - keep + row_.mark.size());
+  if (has_mark && row_.syntax == text::call_syntax::json) {
+    enter_call(mark.at - keep + mark.bytes);
+  } else if (has_mark) {
+    enter_written(mark.at - keep, mark.bytes);
   }
   return has_mark;
 }
@@ -177,7 +176,7 @@ bool call_parser::step_fence(std::size_t at, call_delta& out) {
   const bool is_whole = line_end != std::string_view::npos;
   auto name =
       rest.substr(fence.size(), is_whole ? line_end - fence.size() : std::string_view::npos);
-  name = name.substr(0, name.find_last_not_of(space) + 1);
+  name = name.substr(0, name.find_last_not_of(call_space) + 1);
   const auto is_named = [&](std::string_view known) {
     return is_whole ? known == name : known.starts_with(name);
   };
@@ -198,12 +197,9 @@ bool call_parser::step_fence(std::size_t at, call_delta& out) {
 // Under the grammar a call begins with one of a fixed set of texts, one per tool.
 call_parser::match call_parser::begin_by_grammar(call_delta& out) {
   auto at = json_at_;
-  auto open = row_.call_open;
-  if (!row_.mark.empty()) {
-    open.remove_prefix(row_.mark.size());
-  } else if (calls_ == 0) {
-    open = row_.list_open; // call_open is empty
-  }
+  auto open = std::string(is_next_ ? "" : row_.list_open);
+  open += row_.call_open;
+  open.erase(0, is_next_ ? 0 : row_.mark.size()); // the mark is before json_at_
   const auto rest = std::string_view(buffer_).substr(at);
   auto best = match::no;
   for (const auto& name : how_->names) {
@@ -272,6 +268,58 @@ bool call_parser::take_held(bool is_over, call_delta& out) {
   begins_line_ = false;
   is_behind_call_ = true;
   state_ = row_.mark.empty() && !is_fenced_ ? state::next : outside();
+  return true;
+}
+
+// Under the grammar, calls are given as they are read.
+bool call_parser::step_written(bool is_over, call_delta& out) {
+  const auto now = reader_->read(std::string_view(buffer_).substr(call_at_), is_over);
+  if (how_->is_constrained || now == call_reader::verdict::whole) {
+    give_read(out);
+  }
+  if (now == call_reader::verdict::more) {
+    return false;
+  }
+  if (now == call_reader::verdict::bad) {
+    state_ = outside();
+    const auto marked = call_at_ + mark_bytes_;
+    if (reader_calls_ > 0) { // the rest of what begins like a call, under the grammar
+      buffer_.erase(0, call_at_ + reader_->size());
+    } else if (mark_bytes_ > 0) {
+      give(marked, out);
+    }
+    return true;
+  }
+  buffer_.erase(0, call_at_ + reader_->size());
+  begins_line_ = false;
+  is_behind_call_ = true;
+  state_ = state::closing;
+  return true;
+}
+
+void call_parser::give_read(call_delta& out) {
+  for (std::size_t i = reader_calls_ > 0 ? reader_calls_ - 1 : 0; i < reader_->calls().size();
+       ++i) {
+    const auto& call = reader_->calls()[i];
+    if (i == reader_calls_) {
+      begin_call(call.name, out);
+      ++reader_calls_;
+      reader_bytes_ = 0;
+    }
+    add_arguments(std::string_view(call.arguments).substr(reader_bytes_), out);
+    reader_bytes_ = call.arguments.size();
+  }
+}
+
+// Behind a call: the end of its list, if there is one.
+bool call_parser::step_closing() {
+  std::size_t at = 0;
+  const auto found = match_loosely(buffer_, at, row_.list_close);
+  if (found == text_match::partly) {
+    return false;
+  }
+  buffer_.erase(0, found == text_match::whole ? at : 0);
+  state_ = outside();
   return true;
 }
 
@@ -354,7 +402,7 @@ bool call_parser::step_tail(call_delta&) {
   const auto tail = fmt::format("}}{}", row_.call_close);
   if (buffer_.starts_with(tail)) {
     buffer_.erase(0, tail.size());
-    state_ = row_.mark.empty() ? state::next : state::text;
+    state_ = row_.mark.empty() || !row_.list_open.empty() ? state::next : state::text;
     return true;
   }
   if (tail.starts_with(buffer_)) {
@@ -375,26 +423,32 @@ bool call_parser::step_next(call_delta&) {
   if (how_->is_constrained && has_list && buffer_.starts_with(row_.between)) {
     buffer_.erase(0, row_.between.size());
     enter_call(0);
+    is_next_ = true;
   } else if (how_->is_constrained && has_list && buffer_.starts_with(row_.list_close)) {
     buffer_.erase(0, row_.list_close.size());
-    state_ = state::plain;
+    state_ = outside();
   } else if (how_->is_constrained && has_list && row_.between.starts_with(buffer_)) {
     return false;
   } else if (!has_list && buffer_[at] == separator) {
     enter_call(at + 1);
   } else {
-    state_ = state::plain;
+    state_ = outside();
   }
   return true;
 }
 
 void call_parser::finish(call_delta& out) {
-  while (state_ == state::call && take_held(/*is_over=*/true, out)) {
+  const auto is_taken = [&] {
+    return (state_ == state::call && take_held(/*is_over=*/true, out)) ||
+           (state_ == state::written && step_written(/*is_over=*/true, out));
+  };
+  while (is_taken()) {
     while (step(out)) {
     }
   }
-  const bool is_format =
-      state_ == state::tail || (is_behind_call_ && behind_space(buffer_, 0) == buffer_.size());
+  const bool is_cut = state_ == state::written && reader_calls_ > 0; // under the grammar
+  const bool is_format = state_ == state::tail || is_cut || state_ == state::closing ||
+                         (is_behind_call_ && behind_space(buffer_, 0) == buffer_.size());
   if (is_format) {
     buffer_.clear();
   } else {

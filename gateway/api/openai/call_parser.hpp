@@ -8,6 +8,8 @@
 //     +--anything else--> plain <--not a call, but text-----------+
 //
 // If the format marks its calls, `text` replaces begin, next and plain, and a mark opens a call.
+// Calls of other syntaxes than JSON objects are in `written`, which asks a call_reader.hpp, and
+// then in `closing`, which drops the end of their list.
 //
 // A call is emitted when it is complete and valid; otherwise it is text, and nothing is lost. Under
 // a grammar, which allows only calls, the arguments are emitted as they are generated. White space
@@ -18,6 +20,7 @@
 // names a given tool. Any other block is text. This does not apply under a grammar.
 #pragma once
 
+#include "gateway/api/openai/call_reader.hpp"
 #include "runtime/text/stream/call_style.hpp"
 
 #include <cstdint>
@@ -27,13 +30,6 @@
 #include <vector>
 
 namespace baton::gateway {
-
-// How to read an answer's calls.
-struct call_reading {
-  call_format format = call_format::hermes;
-  std::vector<std::string> names; // of the tools: letters, digits, '_' and '-'
-  bool is_constrained = false;    // generated under the grammar of these calls
-};
 
 // The output for one piece of text.
 struct call_delta {
@@ -48,18 +44,6 @@ struct call_delta {
   bool is_empty() const noexcept { return reasoning.empty() && text.empty() && calls.empty(); }
 };
 
-// Finds the end of a JSON value by its brackets and strings only.
-class json_scanner {
-public:
-  enum class verdict : std::uint8_t { more, done, bad };
-  verdict next(char c) noexcept;
-
-private:
-  std::uint32_t depth_ = 0;
-  bool is_in_string_ = false;
-  bool is_escaped_ = false;
-};
-
 class call_parser {
 public:
   explicit call_parser(std::shared_ptr<const call_reading> how);
@@ -70,7 +54,17 @@ public:
   std::uint32_t calls() const noexcept { return calls_; } // so far
 
 private:
-  enum class state : std::uint8_t { begin, text, call, arguments, tail, next, plain };
+  enum class state : std::uint8_t {
+    begin,
+    text,
+    call,
+    arguments,
+    tail,
+    next,
+    written,
+    closing,
+    plain
+  };
   enum class match : std::uint8_t { no, partly, whole };
 
   bool step(call_delta& out); // false: needs more text
@@ -82,12 +76,16 @@ private:
   bool step_arguments(call_delta& out);
   bool step_tail(call_delta& out);
   bool step_next(call_delta& out);
+  bool step_written(bool is_over, call_delta& out);
+  bool step_closing();
 
   match begin_by_grammar(call_delta& out);
   bool take_calls(std::string_view value, call_delta& out);
   bool take_held(bool is_over, call_delta& out);
   void refuse_call(call_delta& out);
   void enter_call(std::size_t json_at, bool is_fenced = false);
+  void enter_written(std::size_t call_at, std::size_t mark_bytes);
+  void give_read(call_delta& out);
   // The state in which text is emitted and calls are searched.
   state outside() const noexcept { return row_.mark.empty() ? state::plain : state::text; }
   void give(std::size_t bytes, call_delta& out);
@@ -101,10 +99,16 @@ private:
   std::size_t json_at_ = 0; // in buffer_: start of a possible call's JSON, with white space
   std::size_t scanned_ = 0; // in buffer_: end of the scanned part of that JSON
   json_scanner scanner_;
+  std::unique_ptr<call_reader> reader_; // in `written`
+  std::size_t call_at_ = 0;             // in buffer_: where what it reads begins
+  std::size_t mark_bytes_ = 0;          // of the mark there
+  std::size_t reader_calls_ = 0;        // given of those that it has read
+  std::size_t reader_bytes_ = 0;        // of the arguments of the last of these
   std::uint32_t calls_ = 0;
   bool is_behind_call_ = false; // no text since the last call
   bool is_fenced_ = false;      // the current call is in a fenced block
   bool is_held_ = false;        // it does not begin with the grammar's prefix
+  bool is_next_ = false;        // it is not the first of its list
   bool is_in_block_ = false;    // inside a fenced block of text
   bool begins_line_ = true;     // buffer_ starts at the beginning of a line
 };

@@ -125,11 +125,12 @@ std::string models_body(const std::vector<model_card>& cards,
 }
 
 openai_unary::openai_unary(const reply_shape& shape)
-    : shape_(shape),
-      choices_(shape.prompts * std::max(shape.choices, shape.best_of),
-               choice_text{.parser = answer_parser(shape.calls, shape.reads_reasoning)}),
-      drawn_(std::max(shape.choices, shape.best_of)),
-      choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {}
+    : shape_(shape), drawn_(std::max(shape.choices, shape.best_of)),
+      choices_left_(shape.prompts * drawn_), prompts_(shape.prompts) {
+  for (std::uint32_t i = 0; i < choices_left_; ++i) {
+    choices_.push_back({.parser = answer_parser(shape.calls, shape.reads_reasoning)});
+  }
+}
 
 std::vector<std::uint32_t> openai_unary::given() const {
   std::vector<std::uint32_t> all(choices_.size());

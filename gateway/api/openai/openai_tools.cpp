@@ -312,12 +312,16 @@ result<void> settle_calls(openai_generate& call, call_format format) {
   how->format = format;
   for (const auto& tool : asked.all) {
     how->names.push_back(tool.name);
+    auto schema = grammar::parse_json(tool.schema);
+    how->schemas.push_back(schema ? *std::move(schema) : grammar::json_value{});
   }
   const bool is_strict = std::any_of(asked.all.begin(), asked.all.end(),
                                      [](const asked_tool& t) { return t.is_strict; });
   const bool is_forced = must_call(asked);
+  auto& constrained = call.request.terms.sampling.constraint;
   // An answer that must call has no text, so no format applies.
-  const auto otherwise = is_forced ? shared_constraint() : call.request.terms.sampling.constraint;
+  const bool has_format = constrained && constrained->kind != constraint_kind::free;
+  const auto otherwise = has_format && !is_forced ? constrained : shared_constraint();
   const bool is_kept = is_forced || is_strict || !asked.is_parallel;
   how->is_constrained = is_kept && !otherwise; // else such text may be that format
   if (is_kept || otherwise) {
@@ -325,8 +329,10 @@ result<void> settle_calls(openai_generate& call, call_format format) {
     if (auto rules = grammar::compile(shape); !rules) {
       return error{rules.error().code, rules.error().message, "tools"};
     }
-    call.request.terms.sampling.constraint = std::move(shape);
+    shape.reasoning_tokens_max = constrained ? constrained->reasoning_tokens_max : -1;
+    constrained = std::move(shape);
   }
+  call.request.terms.stop.shows_call_marks = true;
   call.shape.calls = std::move(how);
   return {};
 }

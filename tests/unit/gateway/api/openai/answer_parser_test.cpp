@@ -32,16 +32,45 @@ const answer_row answer_rows[] = {
     {"a</think>  \n ", true, "a", ""},
 };
 
-chunk thinking_chunk(bool is_inside) {
+// Messages of gpt-oss.
+const answer_row channel_rows[] = {
+    {"<|channel|>analysis<|message|>One.\n<|end|><|start|>assistant<|channel|>final<|message|>"
+     "Four.",
+     false, "One.\n", "Four."},
+    {"<|channel|>final<|message|>Four.", false, "", "Four."},
+    {"One.<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>", true, "One.",
+     "Four.<|return|>"},
+    {"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|"
+     ">"
+     "<|start|>assistant<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>"
+     "final<|message|>c",
+     false, "a\nb", "I look.\nc"},
+    // Without <|end|>.
+    {"<|channel|>analysis<|message|>a<|channel|>final<|message|>b", false, "a", "b"},
+    {"<|channel|>analysis<|message|>a < b <|en", false, "a < b <|en", ""},
+    {"<|channel|>analysis<|message|>", false, "", ""},
+    {"<|channel|>fin", false, "", ""},
+    {"a<|end|><|start|>assistant<|chan", true, "a", ""},
+    // No header.
+    {"Four.", false, "", "Four."},
+    {"<|chan is no mark", false, "", "<|chan is no mark"},
+    {"<|channel|>other<|message|>x", false, "", "<|channel|>other<|message|>x"},
+    {"<|channel|>commentary to=python<|message|>1+1<|end|>", false, "",
+     "<|channel|>commentary to=python<|message|>1+1"},
+};
+
+chunk thinking_chunk(bool is_inside, reasoning_format format = reasoning_format::think) {
   chunk c;
-  c.reasoning = reasoning_format::think;
+  c.reasoning = format;
   c.begins_in_reasoning = is_inside;
   return c;
 }
 
-call_delta read_in_pieces(const answer_row& row, std::size_t first, std::size_t each) {
-  answer_parser parser(nullptr, /*reads_reasoning=*/true);
-  const auto c = thinking_chunk(row.is_inside);
+call_delta read_in_pieces(const answer_row& row, std::size_t first, std::size_t each,
+                          reasoning_format format = reasoning_format::think,
+                          const std::shared_ptr<const call_reading>& calls = nullptr) {
+  answer_parser parser(calls, /*reads_reasoning=*/true);
+  const auto c = thinking_chunk(row.is_inside, format);
   call_delta all, more;
   parser.add(c, row.text.substr(0, first), all);
   for (auto at = first; at < row.text.size(); at += each) {
@@ -69,6 +98,71 @@ TEST_CASE("reasoning is separated from the answer, whatever the pieces") {
     const auto bytes = read_in_pieces(row, 0, 1);
     CHECK(bytes.reasoning == row.reasoning);
     CHECK(bytes.text == row.rest);
+  }
+}
+
+TEST_CASE("messages of channels are separated, whatever the pieces") {
+  for (const auto& row : channel_rows) {
+    CAPTURE(std::string(row.text));
+    for (std::size_t cut = 0; cut <= row.text.size(); ++cut) {
+      CAPTURE(cut);
+      const auto read = read_in_pieces(row, cut, row.text.size() + 1, reasoning_format::harmony);
+      CHECK(read.reasoning == row.reasoning);
+      CHECK(read.text == row.rest);
+    }
+    const auto bytes = read_in_pieces(row, 0, 1, reasoning_format::harmony);
+    CHECK(bytes.reasoning == row.reasoning);
+    CHECK(bytes.text == row.rest);
+  }
+}
+
+TEST_CASE("calls among the messages of channels, with headers in any order") {
+  const auto how = std::make_shared<const call_reading>(
+      call_reading{.format = call_format::harmony, .names = {"f"}});
+  for (const auto* header : {"<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
+                             " to=functions.f<|channel|>commentary json<|message|>",
+                             "<|channel|>analysis to=functions.f <|message|>"}) {
+    for (const auto* end : {"<|call|>", "", "<|end|>"}) {
+      const auto text =
+          std::string("<|channel|>analysis<|message|>Look.<|end|><|start|>assistant") + header +
+          "{\"a\": \"<|channel|>\"}" + end;
+      CAPTURE(text);
+      const answer_row row{text, false, "Look.", ""};
+      for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+        const auto read = read_in_pieces(row, cut, text.size() + 1, reasoning_format::harmony, how);
+        CHECK(read.reasoning == "Look.");
+        CHECK(read.text.empty());
+        REQUIRE(read.calls.size() == 1);
+        CHECK(read.calls[0].name == "f");
+        CHECK(read.calls[0].arguments == "{\"a\": \"<|channel|>\"}");
+      }
+    }
+  }
+  // Text before a call; a call of a function that is not given is text.
+  const answer_row both{
+      "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>"
+      "commentary to=functions.f<|message|>{}<|call|>",
+      false, "", "I look."};
+  const auto read = read_in_pieces(both, 0, 3, reasoning_format::harmony, how);
+  CHECK(read.text == both.rest);
+  CHECK(read.calls.size() == 1);
+  const answer_row other{"<|channel|>commentary to=functions.g<|message|>{}<|call|>", false, "",
+                         ""};
+  CHECK(read_in_pieces(other, 0, 3, reasoning_format::harmony, how).text ==
+        "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}<|call|>");
+}
+
+TEST_CASE("the marks of Mistral and Gemma") {
+  const answer_row mistral{"[THINK]a [b]\n[/THINK]c", false, "a [b]", "c"};
+  const answer_row gemma{"<|channel>thought\na\n<channel|>c", false, "a", "c"};
+  const answer_row none{"<|channel>thought\n<channel|>c", false, "", "c"};
+  for (const std::size_t each : {1, 3, 100}) {
+    CHECK(read_in_pieces(mistral, 0, each, reasoning_format::mistral).reasoning == "a [b]");
+    CHECK(read_in_pieces(mistral, 0, each, reasoning_format::mistral).text == "c");
+    CHECK(read_in_pieces(gemma, 0, each, reasoning_format::gemma4).reasoning == "a");
+    CHECK(read_in_pieces(gemma, 0, each, reasoning_format::gemma4).text == "c");
+    CHECK(read_in_pieces(none, 0, each, reasoning_format::gemma4).reasoning.empty());
+    CHECK(read_in_pieces(none, 0, each, reasoning_format::gemma4).text == "c");
   }
 }
 

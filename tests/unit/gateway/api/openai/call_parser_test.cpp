@@ -1,75 +1,15 @@
 // Tool calls in answers. Goal: each format is read, text without a call is unchanged, and the
 // result does not depend on the pieces. Method: tables of answers, each cut into two at every place
 // and into single bytes; random texts of the relevant pieces.
-#include "gateway/api/openai/call_parser.hpp"
-
-#include <doctest/doctest.h>
-#include <fmt/format.h>
+#include "tests/unit/gateway/api/openai/call_cuts.hpp"
 
 #include <random>
 
 using namespace baton;
 using namespace baton::gateway;
+using namespace baton::test;
 
 namespace {
-
-std::shared_ptr<const call_reading> reading(call_format format, bool is_constrained = false) {
-  return std::make_shared<const call_reading>(
-      call_reading{format, {"f", "get_weather"}, is_constrained});
-}
-
-void join(call_delta& to, const call_delta& from) {
-  to.text += from.text;
-  for (const auto& part : from.calls) {
-    if (!part.name.empty()) {
-      CHECK(part.index == to.calls.size());
-      to.calls.push_back(part);
-    } else {
-      REQUIRE(part.index + 1 == to.calls.size());
-      to.calls.back().arguments += part.arguments;
-    }
-  }
-}
-
-std::string shown(const call_delta& d) {
-  auto out = "'" + d.text + "'";
-  for (const auto& c : d.calls) {
-    out += fmt::format(" {}:{}{}", c.index, c.name, c.arguments);
-  }
-  return out;
-}
-
-// The result for pieces that end at these offsets.
-std::string read_cut(const std::shared_ptr<const call_reading>& how, std::string_view text,
-                     const std::vector<std::size_t>& ends) {
-  call_parser parser(how);
-  call_delta all;
-  std::size_t at = 0;
-  for (const auto end : ends) {
-    call_delta d;
-    parser.add(text.substr(at, end - at), d);
-    join(all, d);
-    at = end;
-  }
-  call_delta d;
-  parser.add(text.substr(at), d);
-  parser.finish(d);
-  join(all, d);
-  CHECK(parser.calls() == all.calls.size());
-  return shown(all);
-}
-
-std::string read_calls(const std::shared_ptr<const call_reading>& how, std::string_view text) {
-  const auto whole = read_cut(how, text, {});
-  std::vector<std::size_t> each;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    CAPTURE(i);
-    CHECK(read_cut(how, text, {i}) == whole);
-    each.push_back(i);
-  }
-  CHECK(read_cut(how, text, each) == whole);
-  return whole;
-}
 
 struct call_row {
   std::string text;

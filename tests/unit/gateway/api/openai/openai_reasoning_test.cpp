@@ -1,6 +1,7 @@
 // A chat's wishes about the model's reasoning, and the reasoning in answers.
 #include "gateway/api/openai/openai_reasoning.hpp"
 #include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/openai_routes.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
@@ -90,6 +91,27 @@ TEST_CASE("a request turns reasoning on and off, and bounds it") {
   REQUIRE(settle_reasoning(both, card_that(reasoning_format::think)));
   CHECK(both.request.terms.sampling.constraint->kind == constraint_kind::json_object);
   CHECK(both.request.terms.sampling.constraint->reasoning_tokens_max == 7);
+}
+
+TEST_CASE("a bound of the reasoning holds beside tools") {
+  const std::string tools =
+      R"("thinking_token_budget":7,"tools":[{"type":"function","function":{"name":"f"}}])";
+  auto card = card_that(reasoning_format::think);
+  for (const auto& [choice, kind] :
+       {std::pair(R"(,"tool_choice":"auto")", constraint_kind::free),
+        {R"(,"tool_choice":"required")", constraint_kind::calls},
+        {R"(,"parallel_tool_calls":false)", constraint_kind::calls},
+        {R"(,"response_format":{"type":"json_object"})", constraint_kind::calls}}) {
+    CAPTURE(choice);
+    auto call = asked_chat(tools + choice);
+    const auto ok = settle_answer(call, card);
+    REQUIRE_MESSAGE(ok, ok.error().message);
+    const auto& bound = call.request.terms.sampling.constraint;
+    REQUIRE(bound);
+    CHECK(bound->kind == kind);
+    CHECK(bound->reasoning_tokens_max == 7);
+    CHECK(call.request.terms.stop.shows_call_marks);
+  }
 }
 
 TEST_CASE("a model that does not reason refuses what asks it to, by the field's name") {

@@ -1,0 +1,74 @@
+// Reads the calls of one syntax (runtime/text/stream/call_style.hpp), from their mark on, as the
+// text grows. Used by call_parser.cpp. Pure.
+//
+//   read(text) -> more --read(text, and more behind)--> whole: calls() and size() are final
+//                   +-----------------------------------> bad: it is no call of a given tool
+#pragma once
+
+#include "gateway/api/openai/call_scan.hpp"
+#include "runtime/grammar/json_schema/json_value.hpp"
+#include "runtime/text/stream/call_style.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+
+// How to read an answer's calls.
+struct call_reading {
+  call_format format = call_format::hermes;
+  std::vector<std::string> names; // of the tools: letters, digits, '_' and '-'
+  bool is_constrained = false;    // generated under the grammar of these calls
+  // The schemas of the tools' arguments, in the order of the names; or none. They say what a value
+  // is that is written bare.
+  std::vector<grammar::json_value> schemas{};
+};
+
+class call_reader {
+public:
+  enum class verdict : std::uint8_t { more, whole, bad };
+  // `arguments`: JSON, so far. It only grows.
+  struct call {
+    std::string name, arguments;
+  };
+
+  virtual ~call_reader() = default;
+  call_reader(const call_reader&) = delete;
+  call_reader& operator=(const call_reader&) = delete;
+
+  // Reads on. `text` begins with the calls' mark, and is each time the text before with more
+  // behind it. `is_over`: nothing follows, so an end mark that is cut short is whole.
+  virtual verdict read(std::string_view text, bool is_over) = 0;
+
+  const std::vector<call>& calls() const noexcept { return calls_; } // so far
+  std::size_t size() const noexcept { return at_; }                  // bytes, if whole
+
+protected:
+  call_reader(const text::call_row& row, const call_reading& how) : row_(row), how_(how) {}
+
+  verdict read_open(std::string_view text, bool is_over);
+  // Adds a call. bad: there is no such tool.
+  verdict read_name(std::string_view text, bool is_over);
+  // `pattern` at at_: moves behind it.
+  verdict read_mark(std::string_view text, std::string_view pattern, bool is_over);
+
+  const text::call_row& row_;
+  const call_reading& how_;
+  std::vector<call> calls_;
+  std::size_t at_ = 0;   // read so far
+  std::size_t tool_ = 0; // of the last call, in how_.names
+};
+
+// Requires: the format's syntax is not `json`. `how` outlives the reader.
+std::unique_ptr<call_reader> make_call_reader(const call_reading& how);
+std::unique_ptr<call_reader> make_named_call_reader(const text::call_row& row,
+                                                    const call_reading& how);
+std::unique_ptr<call_reader> make_tagged_call_reader(const text::call_row& row,
+                                                     const call_reading& how);
+std::unique_ptr<call_reader> make_literal_call_reader(const text::call_row& row,
+                                                      const call_reading& how);
+
+} // namespace baton::gateway

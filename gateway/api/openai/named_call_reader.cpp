@@ -1,0 +1,107 @@
+// Calls that write a name, a mark and the arguments as JSON.
+#include "gateway/api/openai/call_reader.hpp"
+
+namespace baton::gateway {
+namespace {
+
+// Bytes between a name and the mark behind it: a number, an id, a type.
+constexpr std::size_t aside_bytes_max = 80;
+
+class named_call_reader final : public call_reader {
+public:
+  named_call_reader(const text::call_row& row, const call_reading& how) : call_reader(row, how) {}
+
+  verdict read(std::string_view text, bool is_over) override {
+    auto now = verdict::whole;
+    while (now == verdict::whole && state_ != state::end) {
+      now = step(text, is_over);
+      if (now == verdict::whole) {
+        state_ = static_cast<state>(static_cast<int>(state_) + 1);
+      }
+    }
+    return now;
+  }
+
+private:
+  enum class state : std::uint8_t { open, name, aside, arguments, close, end };
+
+  verdict step(std::string_view text, bool is_over) {
+    switch (state_) {
+    case state::open:
+      return read_open(text, is_over);
+    case state::name:
+      return read_name(text, is_over);
+    case state::aside:
+      return read_aside(text, is_over);
+    case state::arguments:
+      return read_arguments(text);
+    case state::close:
+      return read_close(text, is_over);
+    case state::end:
+      break;
+    }
+    return verdict::whole;
+  }
+
+  verdict read_aside(std::string_view text, bool is_over) {
+    const auto mark = without_space(row_.name_close);
+    const auto rest = text.substr(at_);
+    const auto found = rest.find(mark);
+    const auto aside = rest.substr(0, found);
+    const bool is_aside =
+        aside.size() <= aside_bytes_max + mark.size() && aside.find('{') == std::string_view::npos;
+    if (!is_aside || (is_over && found == std::string_view::npos)) {
+      return verdict::bad;
+    }
+    if (found == std::string_view::npos) {
+      return verdict::more;
+    }
+    at_ += found + mark.size();
+    return verdict::whole;
+  }
+
+  verdict read_arguments(std::string_view text) {
+    auto& arguments = calls_.back().arguments;
+    if (arguments.empty()) {
+      at_ = behind_space(text, at_);
+      if (at_ < text.size() && text[at_] != '{') {
+        return verdict::bad;
+      }
+    }
+    while (at_ < text.size()) {
+      const auto now = scanner_.next(text[at_]);
+      if (now == json_scanner::verdict::bad) {
+        return verdict::bad;
+      }
+      arguments += text[at_++];
+      if (now == json_scanner::verdict::done) {
+        return grammar::parse_json(arguments) ? verdict::whole : verdict::bad;
+      }
+    }
+    return verdict::more;
+  }
+
+  // A token that ends the answer has no text.
+  verdict read_close(std::string_view text, bool is_over) {
+    const auto now = match_loosely(text, at_, row_.call_close);
+    if (now == text_match::partly && !is_over) {
+      return verdict::more;
+    }
+    if (now == text_match::partly) {
+      at_ = text.size();
+    }
+    return now == text_match::no && !row_.ends_by_control ? verdict::bad : verdict::whole;
+  }
+
+  state state_ = state::open;
+  json_scanner scanner_;
+};
+
+} // namespace
+
+std::unique_ptr<call_reader> make_named_call_reader(const text::call_row& row,
+                                                    const call_reading& how) {
+  return std::make_unique<named_call_reader>(row, how);
+}
+
+} // namespace baton::gateway
