@@ -1,5 +1,6 @@
 // Answers with tool calls: the first byte chooses the format and whether a grammar applies, the
-// second one how the rest is cut into pieces. The result does not depend on the cuts.
+// second one how the rest is cut into pieces. The result does not depend on the cuts, and arguments
+// that no grammar made are JSON.
 #include "gateway/api/openai/call_parser.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
@@ -36,8 +37,16 @@ std::string shown(const call_delta& d) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2)
     return 0;
+  constexpr int formats = static_cast<int>(call_format_last) + 1;
+  static const auto schema =
+      grammar::parse_json(
+          R"({"properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}}})")
+          .value();
   const auto how = std::make_shared<const call_reading>(
-      call_reading{static_cast<call_format>(data[0] % 3), {"f", "get_weather"}, data[0] % 2 == 1});
+      call_reading{.format = static_cast<call_format>(data[0] % formats),
+                   .names = {"f", "get_weather"},
+                   .is_constrained = data[0] / formats % 2 == 1,
+                   .schemas = {schema, schema}});
   const auto text = fuzz::text_of(data + 2, size - 2);
   const std::size_t step = 1 + data[1] % 16;
   const auto whole = read_calls(text, how);
@@ -53,5 +62,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   join(cut, rest);
   ENSURE(shown(cut) == shown(whole), "cut into pieces of {} it is another answer", step);
   ENSURE(!whole.calls.empty() || whole.text == text, "text is lost");
+  for (const auto& call : whole.calls)
+    ENSURE(how->is_constrained || grammar::parse_json(call.arguments),
+           "arguments of {} are no JSON", call.name);
   return 0;
 }

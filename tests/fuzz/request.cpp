@@ -221,6 +221,10 @@ void check_members(std::string_view body) {
   }
 }
 
+constexpr call_format call_formats[] = {
+    call_format::hermes,  call_format::llama3,   call_format::mistral, call_format::qwen_xml,
+    call_format::harmony, call_format::pythonic, call_format::gemma4};
+
 void take(std::string_view body) {
   static const gateway_config config;
   check_members(body);
@@ -231,7 +235,7 @@ void take(std::string_view body) {
       check_accepted(call->request, config);
       for (const auto& further : call->further)
         check_accepted(further, config);
-      for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})
+      for (const auto format : call_formats)
         if (settle_calls(*call, format))
           check_accepted(call->request, config);
     }
@@ -266,7 +270,7 @@ void take(std::string_view body) {
   (void)parse_ollama_pull(body, config.request);
   if (auto call = parse_response(body, config)) {
     check_accepted(call->call.request, config);
-    for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})
+    for (const auto format : call_formats)
       if (settle_calls(call->call, format))
         check_accepted(call->call.request, config);
   }
