@@ -42,7 +42,11 @@ constexpr std::array table = {
     tensor_traits{tq1_0, "TQ1_0", 256, 54, true},
     tensor_traits{tq2_0, "TQ2_0", 256, 66, true},
     tensor_traits{mxfp4, "MXFP4", 32, 17, true},
+    tensor_traits{u8, "U8", 1, 1, false},
+    tensor_traits{f8_e4m3, "F8_E4M3", 1, 1, false},
+    tensor_traits{f8_e8m0, "F8_E8M0", 1, 1, false},
 };
+constexpr std::size_t other_count = 3; // not of GGUF
 static_assert(std::ranges::is_sorted(table, {}, &tensor_traits::type));
 
 const tensor_traits* row_of(tensor_type type) noexcept {
@@ -53,7 +57,7 @@ const tensor_traits* row_of(tensor_type type) noexcept {
 } // namespace
 
 std::span<const tensor_traits> tensor_type_table() noexcept {
-  return table;
+  return std::span(table).first(table.size() - other_count);
 }
 
 const tensor_traits& tensor_type_traits(tensor_type type) noexcept {
@@ -64,7 +68,7 @@ const tensor_traits& tensor_type_traits(tensor_type type) noexcept {
 
 std::optional<tensor_type> tensor_type_from(std::uint32_t number) noexcept {
   const auto* row = row_of(static_cast<tensor_type>(number));
-  return row != nullptr ? std::optional(row->type) : std::nullopt;
+  return row != nullptr && row->type < u8 ? std::optional(row->type) : std::nullopt;
 }
 
 std::string supported_tensor_types() {

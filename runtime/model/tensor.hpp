@@ -13,7 +13,8 @@
 
 namespace baton::model {
 
-// Numbers as in the GGUF specification (ggml_type): read from files, so never renumbered.
+// Numbers as in the GGUF specification (ggml_type): read from files, so never renumbered. The last
+// ones are not of GGUF: safetensors have them, and other tensors beside them give their meaning.
 enum class tensor_type : std::uint32_t {
   f32 = 0,
   f16 = 1,
@@ -46,6 +47,9 @@ enum class tensor_type : std::uint32_t {
   tq1_0 = 34,
   tq2_0 = 35,
   mxfp4 = 39,
+  u8 = 0x10000,
+  f8_e4m3 = 0x10001,
+  f8_e8m0 = 0x10002,
 };
 
 struct tensor_traits {
@@ -56,10 +60,10 @@ struct tensor_traits {
   bool is_supported; // dequantize_row decodes it; for others only the size is known
 };
 
-// All known types, by number.
+// All known types of GGUF, by number.
 std::span<const tensor_traits> tensor_type_table() noexcept;
 const tensor_traits& tensor_type_traits(tensor_type type) noexcept;
-// nullopt for an unknown number.
+// nullopt for a number that GGUF does not have.
 std::optional<tensor_type> tensor_type_from(std::uint32_t number) noexcept;
 // "Q4_1, Q8_0, ...": for messages that list the accepted types.
 std::string supported_tensor_types();

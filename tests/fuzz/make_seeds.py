@@ -2,6 +2,7 @@
 import gzip
 import io
 import json
+import math
 import pathlib
 import struct
 import tarfile
@@ -86,7 +87,7 @@ def safetensors(tensors):
 
 
 def safetensors_seeds():
-    """For the config in safetensors.cpp: 32 wide, 4 bits in groups of 32."""
+    """For the configs in safetensors.cpp: 32 wide, in groups of 32 or blocks of 16."""
     half = lambda *shape: ("F16", list(shape), struct.pack("<e", 0.5) * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
     words = lambda value, *shape: ("I32", list(shape), struct.pack("<I", value) * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
     norms = {"model.embed_tokens.weight": half(4, 32), "model.norm.weight": half(32)}
@@ -100,6 +101,13 @@ def safetensors_seeds():
         quantised |= {f"{layer}{name}.qweight": words(0x98765432, 4, out), f"{layer}{name}.qzeros": words(0x77777777, 1, out // 8),
                       f"{layer}{name}.scales": half(1, out), f"{layer}{name}.g_idx": words(0, 32)}
     put("safetensors/gptq.safetensors", safetensors(quantised))
+    filled = lambda dtype, value, *shape: (dtype, list(shape), value * math.prod(shape))
+    single = lambda *shape: filled("F32", struct.pack("<f", 0.01), *shape)
+    for name, (beside, tensors_of) in {
+        "fp8": ({}, lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale_inv": single(out // 16, 2), "input_scale": single(1)}),
+    }.items():
+        put(f"safetensors/{name}.safetensors", safetensors(norms | {
+            f"{layer}{module}.{role}": tensor for module, out in matrices.items() for role, tensor in tensors_of(out).items()} | beside))
 
 
 def frame(opcode, text, mask=b"\0\0\0\0", final=True):

@@ -173,6 +173,7 @@ TOOLS = {
     "tests/data/model/make_goldens.py": needs("gguf"),
     "tests/data/model/make_rope_goldens.py": needs("transformers"),
     "tests/data/model/make_gptq_goldens.py": needs("numpy"),
+    "tests/data/model/make_quantised_goldens.py": needs("numpy"),
     "tests/data/template/make_apply_goldens.py": needs("transformers"),
     "tests/data/template/make_goldens.py": needs("jinja2"),
     "tests/data/text/make_goldens.py": needs("tokenizers"),

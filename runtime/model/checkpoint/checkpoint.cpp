@@ -43,8 +43,8 @@ result<void> checkpoint::check_head() {
                 "{}: tensor '{}' is missing, and 'tie_word_embeddings' is not true in config.json",
                 path_.string(), original_name("output.weight"));
   }
-  if (config_.gptq) {
-    config_.values["general.file_type"] = config_.gptq->label();
+  if (config_.quantised) {
+    config_.values["general.file_type"] = config_.quantised->label();
   } else if (const auto embedding = find("token_embd.weight")) {        // represents all matrices
     constexpr std::uint32_t gguf_f32 = 0, gguf_f16 = 1, gguf_bf16 = 32; // as in general.file_type
     config_.values["general.file_type"] = embedding->type == tensor_type::f32   ? gguf_f32
@@ -90,9 +90,9 @@ result<void> checkpoint::take_fingerprint() {
   for (const auto& [name, values] : config_.made) {
     fingerprint_ = mixed(fingerprint_, std::as_bytes(std::span<const float>(values)));
   }
-  if (config_.gptq) {
-    const auto is_lowered = std::byte{config_.gptq->has_lowered_zeros};
-    fingerprint_ = mixed(fingerprint_, {&is_lowered, 1});
+  if (config_.quantised) {
+    const auto settings = config_.quantised->settings();
+    fingerprint_ = mixed(fingerprint_, std::as_bytes(std::span(settings)));
   }
   for (const auto& file : files_) {
     const auto hash = file.mixed_into(fingerprint_);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/model/checkpoint/checkpoint_config.hpp"
-#include "runtime/model/checkpoint/gptq.hpp"
+#include "runtime/model/checkpoint/quantised_format.hpp"
 #include "runtime/model/checkpoint/safetensors.hpp"
 #include "runtime/model/model_file.hpp"
 
@@ -48,7 +48,7 @@ public:
 
 private:
   struct expert_matrix;
-  // Every second half of `own` rows of a stored tensor: gate or up of each expert, or of an ffn.
+  // Every second half of `own` rows of a tensor: gate or up of each expert, or of an ffn.
   struct rows_part {
     tensor_view stored;
     std::uint64_t own = 0, first = 0;
@@ -59,8 +59,8 @@ private:
     std::size_t tensor = 0; // of tensors_
     std::optional<std::size_t> file = {};
     std::vector<float> made = {};
-    std::string published; // its name in the file
-    std::optional<gptq_matrix> quantised = {};
+    std::string published;                   // its name in the file
+    matrix_pointer quantised = {};           // null: stored as it is
     std::vector<expert_matrix> experts = {}; // their rows are consecutive
     std::optional<rows_part> part = {};
   };
@@ -78,9 +78,9 @@ private:
   result<void> add_tied_head();
   // Whether the embedding has the same bytes. Errors: io_failed.
   result<bool> repeats_embedding(const stored_tensor& head) const;
-  result<void> add_part(const stored_tensor& part);
+  result<void> add_part(const stored_tensor& part, module_part name);
   result<void> add_stored(const stored_tensor& stored);
-  result<void> add_joint(const stored_tensor& stored, const joint_names& names);
+  result<void> add_joint(const tensor_view& view, const source& from, const joint_names& names);
   // Adds a tensor whose full name in the files would be `published`.
   result<void> add_published(const std::string& published, tensor_view view, source from);
   result<void> add_expert(std::uint64_t number, tensor_view view, source from);
@@ -93,8 +93,8 @@ private:
   const source* find_expert(const expert_name& name) const;
   result<void> join_parts();
   result<void> join_experts();
-  result<void> join_matrix(const std::string& module);
-  result<void> take_bias(const std::string& module, const stored_tensor& bias);
+  result<void> join_matrix(const module_parts& parts, const std::string& published);
+  result<void> take_bias(const stored_tensor& bias, bool is_of_quantised);
   error duplicate(const source& from, const source& by) const;
   result<void> check_head();
   result<void> add_one_to_norms();
@@ -117,7 +117,11 @@ private:
   std::map<std::string, source, std::less<>> sources_; // by GGUF's name
   std::optional<stored_tensor> tied_head_; // the head that config.json ties to the embedding
   // Tensors that a quantised module may consist of, by published name.
-  std::map<std::string, stored_tensor, std::less<>> parts_;
+  struct stored_part {
+    stored_tensor stored;
+    module_part name;
+  };
+  std::map<std::string, stored_part, std::less<>> parts_;
   // Matrices of experts, by the GGUF name of the joint tensor and the expert's number.
   std::map<std::string, std::map<std::uint64_t, expert_matrix>, std::less<>> experts_;
 };

@@ -242,11 +242,11 @@ result<void> config_reader::read_quantization() {
   if (quantization == nullptr) {
     return {};
   }
-  const auto read = read_gptq_config(*quantization);
+  auto read = read_quantised_format(*quantization);
   if (!read) {
     return read.error();
   }
-  out_.gptq = *read;
+  out_.quantised = *std::move(read);
   return {};
 }
 

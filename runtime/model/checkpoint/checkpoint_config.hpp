@@ -5,7 +5,7 @@
 // but this build does not support are refused by name.
 #pragma once
 
-#include "runtime/model/checkpoint/gptq.hpp"
+#include "runtime/model/checkpoint/quantised_format.hpp"
 
 #include <map>
 #include <optional>
@@ -37,7 +37,7 @@ struct checkpoint_config {
   bool has_attention_bias = false; // of q, k and v
   bool rotates_halves = true;      // of heads; otherwise pairs
   bool has_tied_embeddings = false;
-  std::optional<gptq_config> gptq; // of the quantised matrices
+  format_pointer quantised; // null: no matrix is quantised
   // Tensors that are fields of config.json: rope factors, one per pair.
   std::map<std::string, std::vector<float>, std::less<>> made;
   std::map<std::string, json, std::less<>> values;        // by GGUF's key

@@ -66,21 +66,23 @@ result<void> checkpoint::add_experts(const std::string& name, source from) {
   return add(std::move(all), std::move(from));
 }
 
-result<void> checkpoint::add_joint(const stored_tensor& stored, const joint_names& names) {
-  const auto& shape = stored.view.shape;
+result<void> checkpoint::add_joint(const tensor_view& joint, const source& from,
+                                   const joint_names& names) {
+  const auto& shape = joint.shape;
   if (shape.size() < 2 || shape.size() > 3 || shape[1] == 0 || shape[1] % 2 != 0) {
     return fail(errc::bad_model_file, "{}: tensor '{}' is {}, not of gates and ups",
-                files_[stored.file].path().string(), stored.view.name, shape_of(stored.view));
+                from.file ? files_[*from.file].path().string() : path_.string(), from.published,
+                shape_of(joint));
   }
   const std::uint64_t half = shape[1] / 2;
   for (const auto& [name, first] : {std::pair(names.gate, std::uint64_t{0}), {names.up, half}}) {
-    auto view = stored.view;
+    auto view = joint;
     view.name = name;
     view.shape[1] = half;
     view.bytes = {};
-    source from{.file = stored.file, .published = stored.view.name};
-    from.part = {stored.view, half, first};
-    if (auto r = add(std::move(view), std::move(from)); !r) {
+    auto of_half = from;
+    of_half.part = {joint, half, first};
+    if (auto r = add(std::move(view), std::move(of_half)); !r) {
       return r;
     }
   }
@@ -94,9 +96,11 @@ result<void> checkpoint::read_part_rows(const source& from, std::uint64_t first,
   while (!out.empty()) {
     const auto count = std::min(out.size() / row_bytes, own - first % own);
     const auto at = first / own * 2 * own + begin + first % own;
-    if (auto r = files_[*from.file].read(stored, at * row_bytes, out.first(count * row_bytes));
-        !r) {
-      return r;
+    const auto to = out.first(count * row_bytes);
+    const auto read = from.quantised ? from.quantised->copy_rows(files_, at, count, to)
+                                     : files_[*from.file].read(stored, at * row_bytes, to);
+    if (!read) {
+      return read;
     }
     out = out.subspan(count * row_bytes);
     first += count;

@@ -34,13 +34,6 @@ bool is_leftover(std::string_view published, const name_rules& rules) {
   return published.ends_with(".rotary_emb.inv_freq");
 }
 
-// Whether a tensor belongs to a quantised module (gptq.hpp).
-bool is_part(std::string_view published) {
-  constexpr std::array<std::string_view, 5> suffixes = {".qweight", ".qzeros", ".scales", ".g_idx",
-                                                        ".bias"};
-  return std::ranges::any_of(suffixes, [&](auto suffix) { return published.ends_with(suffix); });
-}
-
 // The files that an index names, without duplicates. Errors: bad_model_file.
 result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
   const auto* map = member_of(index, "weight_map");
@@ -130,7 +123,8 @@ result<void> checkpoint::add_file(safetensors_file file) {
       tied_head_ = stored;
       continue;
     }
-    const auto added = config_.gptq && is_part(tensor.name) ? add_part(stored) : add_stored(stored);
+    auto part = config_.quantised ? config_.quantised->part_of(tensor) : std::nullopt;
+    const auto added = part ? add_part(stored, *std::move(part)) : add_stored(stored);
     if (!added) {
       return added;
     }
@@ -179,26 +173,26 @@ result<bool> checkpoint::repeats_embedding(const stored_tensor& head) const {
   return true;
 }
 
-result<void> checkpoint::add_part(const stored_tensor& part) {
-  const auto [at, is_new] = parts_.emplace(part.view.name, part);
+result<void> checkpoint::add_part(const stored_tensor& part, module_part name) {
+  const auto [at, is_new] = parts_.try_emplace(part.view.name, stored_part{part, std::move(name)});
   if (!is_new) {
     return fail(errc::bad_model_file, "{}: tensor '{}' is in {} as well",
                 files_[part.file].path().string(), part.view.name,
-                files_[at->second.file].path().string());
+                files_[at->second.stored.file].path().string());
   }
   return {};
 }
 
 result<void> checkpoint::add_stored(const stored_tensor& stored) {
-  if (const auto names = joint_names_of(stored.view.name, config_.names)) {
-    return add_joint(stored, *names);
-  }
   return add_published(stored.view.name, stored.view,
                        {.file = stored.file, .published = stored.view.name});
 }
 
 result<void> checkpoint::add_published(const std::string& published, tensor_view view,
                                        source from) {
+  if (const auto names = joint_names_of(published, config_.names)) {
+    return add_joint(view, from, *names);
+  }
   const auto expert = expert_name_of(published);
   const auto& name = expert ? expert->pattern : published;
   view.name = gguf_tensor_name(name, config_.names);
@@ -248,7 +242,7 @@ error checkpoint::duplicate(const source& from, const source& by) const {
 bool checkpoint::contains_tensor(const std::string& published, const std::string& file) const {
   std::optional<std::size_t> holder;
   if (const auto part = parts_.find(published); part != parts_.end()) {
-    holder = part->second.file;
+    holder = part->second.stored.file;
   } else if (const auto expert = expert_name_of(published)) {
     const auto* from = find_expert(*expert);
     holder = from != nullptr ? from->file : std::nullopt;
@@ -263,16 +257,29 @@ bool checkpoint::contains_tensor(const std::string& published, const std::string
 }
 
 result<void> checkpoint::join_parts() {
-  for (const auto& [name, part] : parts_) {
-    const auto module = name.substr(0, name.rfind('.'));
+  std::map<std::string, module_parts, std::less<>> modules;
+  std::set<std::string, std::less<>> quantised;
+  for (const auto& [published, part] : parts_) {
+    const auto& [module, role, kind] = part.name;
+    if (kind == part_kind::codes) {
+      quantised.insert(module);
+    }
+    if (kind == part_kind::codes || kind == part_kind::beside) {
+      modules[module].by_role.emplace(role, part.stored);
+    }
+  }
+  for (const auto& [published, part] : parts_) {
+    const auto& module = part.name.module;
+    const bool is_whole = quantised.contains(module);
     result<void> joined;
-    if (name.ends_with(".bias")) {
-      joined = take_bias(module, part);
-    } else if (name.ends_with(".qweight")) {
-      joined = join_matrix(module);
-    } else if (!parts_.contains(module + ".qweight")) {
-      joined =
-          fail(errc::bad_model_file, "{}: tensor '{}' lacks its qweight", path_.string(), name);
+    if (part.name.kind == part_kind::bias) {
+      joined = take_bias(part.stored, is_whole);
+    } else if (part.name.kind == part_kind::codes) {
+      modules[module].module = module;
+      joined = join_matrix(modules[module], published);
+    } else if (part.name.kind == part_kind::beside && !is_whole) {
+      joined = fail(errc::bad_model_file, "{}: tensor '{}' lacks its {}", path_.string(), published,
+                    config_.quantised->codes_shown());
     }
     if (!joined) {
       return joined;
@@ -282,29 +289,21 @@ result<void> checkpoint::join_parts() {
   return {};
 }
 
-result<void> checkpoint::join_matrix(const std::string& module) {
-  const auto part = [&](std::string_view role) -> const stored_tensor* {
-    const auto found = parts_.find(fmt::format("{}.{}", module, role));
-    return found != parts_.end() ? &found->second : nullptr;
-  };
-  auto matrix = gptq_matrix::open({.qweight = part("qweight"),
-                                   .qzeros = part("qzeros"),
-                                   .scales = part("scales"),
-                                   .g_idx = part("g_idx")},
-                                  *config_.gptq, files_);
+result<void> checkpoint::join_matrix(const module_parts& parts, const std::string& published) {
+  auto matrix = config_.quantised->open(parts, files_);
   if (!matrix) {
     return fail(matrix.error().code, "{}: {}", path_.string(), matrix.error().message);
   }
-  auto view = matrix->view({});
-  return add_published(module + ".weight", std::move(view),
-                       {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
+  auto view = (*matrix)->view();
+  return add_published(parts.module + ".weight", std::move(view),
+                       {.published = published, .quantised = *std::move(matrix)});
 }
 
 // AutoGPTQ stores a zero bias with every matrix, even if the family has none.
-result<void> checkpoint::take_bias(const std::string& module, const stored_tensor& bias) {
+result<void> checkpoint::take_bias(const stored_tensor& bias, bool is_of_quantised) {
   const auto& name = bias.view.name;
   const bool is_read = config_.has_attention_bias && gguf_tensor_name(name, config_.names) != name;
-  if (is_read || !parts_.contains(module + ".qweight")) {
+  if (is_read || !is_of_quantised) {
     return add_stored(bias);
   }
   std::vector<std::byte> raw(bias.view.size_bytes());

@@ -21,28 +21,27 @@ struct placed_tensor {
 };
 
 result<tensor_type> type_of(const std::string& name, const json& info) {
-  constexpr std::array<std::pair<std::string_view, tensor_type>, 4> types = {{
-      {"BF16", tensor_type::bf16},
-      {"F16", tensor_type::f16},
-      {"F32", tensor_type::f32},
-      {"I32", tensor_type::i32},
-  }};
+  using enum tensor_type;
+  constexpr std::array types = {bf16, f16, f32, f8_e4m3, f8_e8m0, i8, i32, i64, u8};
   const auto dtype = text_of(info, "dtype");
-  for (const auto& [known, type] : types) {
+  std::string names;
+  for (const auto type : types) { // named as in our table
+    const auto known = tensor_type_traits(type).name;
     if (dtype == known) {
       return type;
     }
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", known);
   }
-  return fail(errc::unsupported_model,
-              "tensor '{}' has dtype '{}': this build reads BF16, F16, F32 and I32", name, dtype);
+  return fail(errc::unsupported_model, "tensor '{}' has dtype '{}': this build reads {}", name,
+              dtype, names);
 }
 
 // A list of whole numbers. Errors: bad_model_file (names the tensor).
 result<std::vector<std::uint64_t>> numbers_of(const std::string& name, const json& info,
                                               std::string_view field, std::size_t count_max) {
   const auto* list = member_of(info, field);
-  if (list == nullptr || !list->is_array() || list->empty() || list->size() > count_max) {
-    return fail(errc::bad_model_file, "tensor '{}': {} is not a list of 1 to {} numbers", name,
+  if (list == nullptr || !list->is_array() || list->size() > count_max) {
+    return fail(errc::bad_model_file, "tensor '{}': {} is not a list of up to {} numbers", name,
                 field, count_max);
   }
   std::vector<std::uint64_t> numbers;
@@ -78,6 +77,9 @@ result<placed_tensor> tensor_of(const std::string& name, const json& info) {
   auto shape = numbers_of(name, info, "shape", safetensors_limits::dimensions_max);
   if (!shape) {
     return shape.error();
+  }
+  if (shape->empty()) { // a single number
+    shape->push_back(1);
   }
   const auto offsets = numbers_of(name, info, "data_offsets", 2);
   if (!offsets) {

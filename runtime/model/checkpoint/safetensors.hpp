@@ -27,8 +27,8 @@ std::string shape_of(const tensor_view& tensor);
 
 class safetensors_file {
 public:
-  // Errors: io_failed, bad_model_file (the file, the tensor and the problem), unsupported_model (a
-  // dtype other than BF16, F16, F32 and I32).
+  // Errors: io_failed, bad_model_file (the file, the tensor and the problem), unsupported_model (an
+  // unknown dtype).
   static result<safetensors_file> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return data_.path(); }

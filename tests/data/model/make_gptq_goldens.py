@@ -42,7 +42,7 @@ CASES = {
     "gptq_qwen3moe": dict(
         cfg=shaped(hf.Qwen3MoeConfig, 32, len(WORDS), 2, 1, 96, 2, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
                    norm_topk_prob=True, tie_word_embeddings=True, rope_parameters=rope(1e6)),
-        group=32, symmetric=True, form="gptq", zero_biases=True, qk_norm=True, experts=True, speaks=True),
+        group=32, symmetric=True, form="gptq", zero_biases=True, qk_norm=True, experts="mlp.", speaks=True),
 }
 
 
@@ -147,15 +147,20 @@ def write(name, case, tensors, golden):
     print(name, golden_path.stat().st_size + sum(file.stat().st_size for file in path.iterdir()), "bytes", repr(golden.get("text")))
 
 
-torch.set_grad_enabled(False)
-for name, case in CASES.items():
-    for seed in range(1, 3000):
-        model, tensors = build(case, seed)
-        gaps = watch_routers(model)
-        golden, margin = answer(case, model, np.random.default_rng(1000 + seed))
-        if is_clear(golden, margin) and min(gaps, default=math.inf) > ROUTER_MARGIN:
-            break
-    else:
-        raise SystemExit(f"{name}: no seed gives a clear answer")
-    print(name, "seed", seed, "margin", round(margin, 3), "of", CONTINUATION, "tokens, of routers", round(min(gaps, default=math.inf), 4))
-    write(name, case, tensors, golden)
+def main():
+    torch.set_grad_enabled(False)
+    for name, case in CASES.items():
+        for seed in range(1, 3000):
+            model, tensors = build(case, seed)
+            gaps = watch_routers(model)
+            golden, margin = answer(case, model, np.random.default_rng(1000 + seed))
+            if is_clear(golden, margin) and min(gaps, default=math.inf) > ROUTER_MARGIN:
+                break
+        else:
+            raise SystemExit(f"{name}: no seed gives a clear answer")
+        print(name, "seed", seed, "margin", round(margin, 3), "of", CONTINUATION, "tokens, of routers", round(min(gaps, default=math.inf), 4))
+        write(name, case, tensors, golden)
+
+
+if __name__ == "__main__":
+    main()

@@ -68,10 +68,11 @@ std::vector<safetensors_lie> lies() {
        bad_model_file, "'t' twice"},
       {"a tensor that is a number", with("7"), unsupported_model, "'t'"},
       {"no dtype", with(R"({"shape":[2],"data_offsets":[0,8]})"), unsupported_model, "'t'"},
-      {"an unknown dtype", with(info("F8_E4M3", "[8]", "[0,8]")), unsupported_model, "'F8_E4M3'"},
-      {"long integers", with(info("I64", "[1]", "[0,8]")), unsupported_model, "'I64'"},
+      {"an unknown dtype", with(info("F8_E5M2", "[8]", "[0,8]")), unsupported_model, "'F8_E5M2'"},
+      {"doubles", with(info("F64", "[1]", "[0,8]")), unsupported_model, "'F64'"},
+      {"a type of GGUF alone", with(info("Q8_0", "[1]", "[0,34]")), unsupported_model, "'Q8_0'"},
       {"no shape", with(R"({"dtype":"F32","data_offsets":[0,8]})"), bad_model_file, "shape"},
-      {"a scalar", with(info("F32", "[]", "[0,4]"), 4), bad_model_file, "shape"},
+      {"no offsets", with(info("F32", "[2]", "[]")), bad_model_file, "data_offsets"},
       {"five dimensions", with(info("F32", "[1,1,1,1,2]", "[0,8]")), bad_model_file, "shape"},
       {"a size below zero", with(info("F32", "[-2]", "[0,8]")), bad_model_file, "shape"},
       {"a size with a fraction", with(info("F32", "[2.0]", "[0,8]")), bad_model_file, "shape"},
@@ -110,7 +111,7 @@ TEST_CASE("a safetensors file lists its tensors in the order of the data") {
   const std::string data = testing::bytes_of({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}) + "\x80\x3f";
   const auto file = opened(safetensors_bytes(
       R"({"__metadata__":{"format":"pt"},"z":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-      R"("a":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]}}   )",
+      R"("a":{"dtype":"BF16","shape":[],"data_offsets":[24,26]}}   )", // a single number
       data));
   REQUIRE_MESSAGE(file, file.error().message);
   REQUIRE(file->tensors().size() == 2);
@@ -127,6 +128,7 @@ TEST_CASE("a safetensors file lists its tensors in the order of the data") {
   CHECK(copied == row);
   const auto& a = file->tensors()[1];
   CHECK(a.type == model::tensor_type::bf16);
+  CHECK(a.shape == std::vector<std::uint64_t>{1});
   float one = 0;
   model::dequantize_row(a.type, a.bytes.data(), &one, 1);
   CHECK(one == 1.0F);

@@ -87,11 +87,11 @@ def test_inspect_says_how_weights_are_quantised(quantised):
     reply = json.loads(inspect(quantised, "--json").stdout)
     assert reply["runs"] and reply["model"]["file_type"] == "GPTQ 4-bit, group 32"
     config = json.loads((quantised / "config.json").read_text())
-    config["quantization_config"]["bits"] = 8
-    copy = shutil.copytree(quantised, quantised.parent / "bytes")
+    config["quantization_config"]["bits"] = 3
+    copy = shutil.copytree(quantised, quantised.parent / "odd")
     (copy / "config.json").write_text(json.dumps(config))
     out = inspect(copy)
-    assert out.returncode == 1 and "'bits' of 'quantization_config' is 8" in out.stderr
+    assert out.returncode == 1 and "'bits' of 'quantization_config' is 3" in out.stderr
 
 
 def test_inspect_says_what_a_directory_holds():
