@@ -105,6 +105,11 @@ def safetensors_seeds():
     single = lambda *shape: filled("F32", struct.pack("<f", 0.01), *shape)
     for name, (beside, tensors_of) in {
         "fp8": ({}, lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale_inv": single(out // 16, 2), "input_scale": single(1)}),
+        "awq": ({}, lambda out: {"qweight": words(0x98765432, 32, out // 8), "qzeros": words(0x77777777, 1, out // 8), "scales": half(1, out)}),
+        "packed": ({}, lambda out: {"weight_packed": words(0x98765432, out, 4), "weight_scale": half(out, 1), "weight_zero_point": words(0x87, out // 8, 1),
+                                    "weight_shape": ("I64", [2], struct.pack("<QQ", out, 32)), "weight_g_idx": words(0, 32)}),
+        "int8": ({}, lambda out: {"weight": filled("I8", b"\x80", out, 32), "weight_scale": single(out, 1)}),
+        "fp8_rows": ({}, lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale": single(out, 1)}),
     }.items():
         put(f"safetensors/{name}.safetensors", safetensors(norms | {
             f"{layer}{module}.{role}": tensor for module, out in matrices.items() for role, tensor in tensors_of(out).items()} | beside))

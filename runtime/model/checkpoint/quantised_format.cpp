@@ -1,6 +1,8 @@
 // The formats by the names of "quant_method".
 #include "runtime/model/checkpoint/quantised_format.hpp"
 
+#include "runtime/model/checkpoint/awq.hpp"
+#include "runtime/model/checkpoint/compressed_tensors.hpp"
 #include "runtime/model/checkpoint/fp8.hpp"
 #include "runtime/model/checkpoint/gptq.hpp"
 
@@ -16,6 +18,8 @@ struct method_row {
   result<format_pointer> (*read)(const json&);
 };
 constexpr std::array methods = {
+    method_row{"awq", read_awq_format},
+    method_row{"compressed-tensors", read_compressed_tensors_format},
     method_row{"fbgemm_fp8", read_fp8_format},
     method_row{"fp8", read_fp8_format},
     method_row{"gptq", read_gptq_format},

@@ -3,8 +3,8 @@ published formats (quantised_stores.py), and their answers. Run it by hand in th
 the results are committed.
 
 The oracle is the family's class in transformers, in float32, with the numbers that the stored tensors mean. `weights` of the JSON has a
-hash of every quantised tensor's numbers, by GGUF's name: FNV-1a over the bits of each as float32. Where transformers converts a format on
-CPU, its numbers are compared with ours."""
+hash of every quantised tensor's numbers, by GGUF's name: FNV-1a over the bits of each as float32. Where transformers or
+compressed-tensors (if it is installed) converts a format on CPU, its numbers are compared with ours, in 16 bits."""
 import json
 import math
 import shutil
@@ -58,31 +58,31 @@ CASES = {
         beside={"activation_scale": torch.tensor(0.5, dtype=torch.bfloat16)}, floats=["model.layers.0.mlp.down_proj"],
         config=fp8_config(activation_scheme="static", modules_to_not_convert=["model.layers.0.mlp.down_proj", "lm_head"])),
     "awq_qwen2": dict(
-        cfg=shaped(hf.Qwen2Config, 64, len(WORDS), 2, 1, 128, 2, tie_word_embeddings=True, rope_parameters=rope(1e6)), biases=True,
+        cfg=shaped(hf.Qwen2Config, 64, len(WORDS), 4, 1, 128, 2, tie_word_embeddings=True, rope_parameters=rope(1e6)), biases=True,
         speaks=True, float_type=torch.float16, store=lambda w, rng: stores.awq(w, 64), floats=["model.layers.1.mlp.up_proj"],
         config={"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True, "version": "gemm", "backend": "autoawq",
                 "modules_to_not_convert": ["model.layers.1.mlp.up_proj"]}),
     "ct_pack": dict(
-        cfg=llama(), store=lambda w, rng: stores.packed(w, 32), floats=["model.layers.0.mlp.up_proj"],
+        cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.packed(w, 32), floats=["model.layers.0.mlp.up_proj"],
         config=compressed("pack-quantized", ["lm_head", "model.layers.0.mlp.up_proj"], group_size=32)),
     "ct_pack_zeros": dict(
-        cfg=llama(), store=lambda w, rng: stores.packed(w, 32, symmetric=False),
+        cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.packed(w, 32, symmetric=False),
         config=compressed("pack-quantized", group_size=32, symmetric=False)),
     "ct_pack_order": dict(
-        cfg=llama(), store=lambda w, rng: stores.packed(w, 32, symmetric=False, order=rng, is_exact=False),
+        cfg=llama(heads=4), store=lambda w, rng: stores.packed(w, 32, symmetric=False, order=rng, is_exact=False),
         config=compressed("pack-quantized", group_size=32, symmetric=False, actorder="group")),
     "ct_pack8": dict(
-        cfg=llama(), store=lambda w, rng: stores.packed(w, -1, bits=8, scale_type=torch.float16),
+        cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.packed(w, -1, bits=8, scale_type=torch.float16),
         config=compressed("pack-quantized", num_bits=8, strategy="channel")),
     "ct_int8": dict(
-        cfg=llama(), store=lambda w, rng: stores.int8(w), config=compressed("int-quantized", num_bits=8, strategy="channel")),
+        cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.int8(w), config=compressed("int-quantized", num_bits=8, strategy="channel")),
     "ct_int8_f32": dict(
         cfg=llama(), store=lambda w, rng: stores.int8(w, torch.float32), config=compressed("int-quantized", num_bits=8, strategy="channel")),
     "ct_fp8": dict(
         cfg=llama(), store=lambda w, rng: stores.fp8(w, per_output=True, scale_type=torch.bfloat16),
         beside={"input_scale": torch.tensor([0.5])}, config=compressed("float-quantized", num_bits=8, type="float", strategy="channel")),
     "gptq_order": dict(
-        cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.gptq(w, 32, order=rng),
+        cfg=llama(heads=4), float_type=torch.float16, store=lambda w, rng: stores.gptq(w, 32, order=rng),
         config={"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": True, "checkpoint_format": "gptq"}),
     "gptq_bytes": dict(
         cfg=llama(), float_type=torch.float16, store=lambda w, rng: stores.gptq(w, 32, bits=8),
@@ -123,7 +123,29 @@ def build(case, seed):
     return model, tensors, hashes
 
 
-def check_with_transformers(config, tensors, hashes_of):
+def check_with_compressed_tensors(config, tensors, quantised, compared):
+    """The library's own conversion of every module."""
+    try:
+        from compressed_tensors.compressors import BaseCompressor
+        from compressed_tensors.quantization import QuantizationScheme
+    except ImportError:
+        return
+    if config["config_groups"]["group_0"]["weights"]["actorder"]:
+        return  # of older versions
+    scheme = QuantizationScheme.model_validate(config["config_groups"]["group_0"])
+    convert = BaseCompressor.get_value_from_registry(config["format"]).decompress
+    for name in tensors:
+        module, _, role = name.rpartition(".")
+        if role in ("weight", "weight_packed") and f"{module}.weight_scale" in tensors:
+            parts = {key.rpartition(".")[2]: value for key, value in tensors.items() if key.startswith(module + ".")}
+            parts |= {"weight_shape": torch.Size(parts["weight_shape"].tolist())} if "weight_shape" in parts else {}
+            theirs = convert(parts, scheme)["weight"]
+            kind = torch.bfloat16 if theirs.dtype == torch.float32 else theirs.dtype  # of the scales
+            assert torch.equal(theirs.to(kind), quantised[module + ".weight"].to(kind)), name
+            compared.append(name)
+
+
+def check_with_transformers(config, tensors, compared):
     """transformers' own conversion of FP8 with full blocks."""
     from transformers.integrations.finegrained_fp8 import Fp8Dequantize
     convert = Fp8Dequantize(None)._dequantize_one
@@ -138,7 +160,7 @@ def check_with_transformers(config, tensors, hashes_of):
             columns = -(-np.arange(1, weight.shape[1] + 1) // size[1]) - 1
             steps = scale.to(torch.float32).numpy().reshape(rows.max() + 1, columns.max() + 1)[rows][:, columns]
             assert np.array_equal(theirs, stores.bfloat16(weight.to(torch.float32).numpy() * steps)), name
-            hashes_of.append(name)
+            compared.append(name)
 
 
 def write(name, case, tensors, golden):
@@ -170,9 +192,11 @@ def main(names):
         print(name, "seed", seed, "margin", round(margin, 3), "of routers", round(min(gaps, default=math.inf), 4))
         golden["weights"] = {ours: fnv1a(parameter.numpy()) for ours, parameter in quantised.items()}
         compared = []
+        if case["config"]["quant_method"] == "compressed-tensors":
+            check_with_compressed_tensors(case["config"], tensors, model.state_dict(), compared)
         if case["config"]["quant_method"] == "fp8":
             check_with_transformers(case["config"], tensors, compared)
-        print(name, len(compared), "matrices equal transformers' own")
+        print(name, len(compared), "matrices equal those of their library")
         write(name, case, tensors, golden)
 
 

@@ -110,10 +110,10 @@ def int8(weights, scale_type=torch.bfloat16):
     """int-quantized of compressed-tensors, with a scale for each output."""
     scales = tensor(abs(weights).max(axis=1, keepdims=True) / 127.5).to(scale_type)
     steps = scales.to(torch.float32).numpy()
-    codes = np.clip(np.rint(weights / steps), -128, 127)
-    numbers = (codes * steps).astype(np.float32)
+    codes = np.clip(np.rint(weights / steps), -128, 127).astype(np.int8)
+    numbers = codes.astype(np.float32) * steps
     is_exact = scale_type == torch.bfloat16
-    return numbers if is_exact else bfloat16(numbers), {"weight": tensor(codes.astype(np.int8)), "weight_scale": scales}
+    return numbers if is_exact else bfloat16(numbers), {"weight": tensor(codes), "weight_scale": scales}
 
 
 def e2m1_codes(numbers):

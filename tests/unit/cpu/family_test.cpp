@@ -134,8 +134,11 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
 // tests/data/model/make_quantised_goldens.py. Products of bf16 round activations to it: measured
 // 2e-3 to 4e-3, and 2e-2 for a logit. The same weights as F32 keep the bounds of families.
 const difference brain_limit = {.mean = 1e-2, .worst = 5e-2};
-const std::vector<std::string> brain_names = {"fp8_qwen3", "fp8_qwen3moe", "fp8_qwen2",
-                                              "fp8_llama"};
+const std::vector<std::string> brain_names = {"fp8_qwen3",  "fp8_qwen3moe", "fp8_qwen2",
+                                              "fp8_llama",  "ct_fp8",       "ct_pack_order",
+                                              "ct_int8_f32"};
+const std::vector<std::string> block_names = {"awq_qwen2", "ct_pack", "ct_pack_zeros",
+                                              "ct_pack8",  "ct_int8", "gptq_bytes"};
 
 // The weights of a directory, written as F32.
 void check_as_f32(const std::string& name) {
@@ -164,6 +167,9 @@ TEST_CASE("a directory in a published format answers as transformers does with i
   };
   for (const auto& name : brain_names)
     check(name, brain_limit);
+  for (const auto& name : block_names)
+    check(name, gptq_limit);
+  check("gptq_order", {bound, bound_worst}); // F16
 }
 
 TEST_CASE("a family decodes greedily as transformers does") {

@@ -170,7 +170,7 @@ TEST_CASE("FP8's quantization_config is rejected by the unsupported field") {
 }
 
 TEST_CASE("other methods are rejected by their name") {
-  for (const auto* method : {"bitsandbytes", "hqq", "eetq", "aqlm", "quanto", ""}) {
+  for (const auto* method : {"bitsandbytes", "hqq", "eetq", "aqlm", "quanto", "auto-round", ""}) {
     const auto read = model::read_quantised_format({{"quant_method", method}});
     REQUIRE(!read);
     CAPTURE(read.error().message);

@@ -24,6 +24,16 @@ const std::vector<quantised_golden> goldens = {
     {"fp8_qwen3moe", "FP8, blocks of 32x32", tensor_type::bf16},
     {"fp8_qwen2", "FP8, blocks of 16x32", tensor_type::bf16},
     {"fp8_llama", "FP8", tensor_type::bf16},
+    {"awq_qwen2", "AWQ 4-bit, group 64", tensor_type::q5_0},
+    {"ct_pack", "compressed-tensors int 4-bit, group 32", tensor_type::q4_0},
+    {"ct_pack_zeros", "compressed-tensors int 4-bit, group 32", tensor_type::q5_0},
+    {"ct_pack_order", "compressed-tensors int 4-bit, group 32", tensor_type::bf16},
+    {"ct_pack8", "compressed-tensors int 8-bit", tensor_type::q8_0},
+    {"ct_int8", "compressed-tensors int 8-bit", tensor_type::q8_0},
+    {"ct_int8_f32", "compressed-tensors int 8-bit", tensor_type::bf16},
+    {"ct_fp8", "FP8", tensor_type::bf16},
+    {"gptq_order", "GPTQ 4-bit, group 32", tensor_type::f16},
+    {"gptq_bytes", "GPTQ 8-bit, group 32", tensor_type::q8_0},
 };
 
 // FNV-1a over the bits of each number.
