@@ -21,9 +21,9 @@ struct slice {
   // The number of last rows that are draft tokens. A token is drawn behind each of them as well, to
   // verify the next draft token. Requires: samples.
   std::uint32_t drafts = 0;
-  // For a model with recurrent layers: the slots of the state before the first row and of the state
-  // after the last one. Numbered from 1; a step from position 0 begins with slot 0, the zero state.
-  // The step changes no other slot, so it can be redone as long as `state_from` is kept.
+  // If the model has recurrent layers: the slot with the state before the first row, and the slot
+  // for the state after the last one. Numbered from 1; 0 is the zero state, of position 0. The step
+  // changes no other slot, so it can be redone as long as `state_from` is kept.
   std::uint32_t state_from = 0;
   std::uint32_t state_to = 0;
 

@@ -47,12 +47,12 @@ public:
   virtual const capacity& limits() const noexcept = 0;
 
   // Copies the blocks that `batch` lists, then runs this stage over its rows. Reads and writes KV
-  // only in the blocks that the slices name, and writes only at the rows' positions. Recurrent
-  // layers read `state_from` and write `state_to` alone. `activations` is [rows, hidden] float32
-  // from the previous stage; empty for stage 0. A row's result depends only on its own sequence:
-  // the same bits come out whatever else is batched and however the prompt is chunked. Not
-  // thread-safe. Errors: invalid_value (the batch contradicts the limits), io_failed (swap space),
-  // internal.
+  // only in the blocks that the slices name, and writes only at the rows' positions. A
+  // recurrent layer reads `state_from` and writes `state_to` alone. `activations`
+  // is [rows, hidden] float32 from the previous stage; empty for stage 0. A row's result depends
+  // only on its own sequence: the same bits come out whatever else is batched and however the
+  // prompt is chunked. Not thread-safe. Errors: invalid_value (the batch contradicts the limits),
+  // io_failed (swap space), internal.
   virtual result<step_output> run(const micro_batch& batch, std::span<const float> activations) = 0;
 
   // Enqueues a batch before run() on an engine with an asynchronous device; returns whether it did.

@@ -30,16 +30,34 @@ std::uint64_t kept(std::uint64_t row, std::uint32_t layer, std::uint64_t positio
   return mix(mix(row, layer + 1), position);
 }
 
-// The oracle's row after all layers; `histories` holds each layer's fold over the positions so far.
-std::uint64_t fold(const toy_model& model, token_id token, std::size_t position,
-                   std::span<std::uint64_t> histories) noexcept {
-  std::uint64_t row = embed(model, token);
-  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
-    histories[layer] = mix(histories[layer], kept(row, layer, position));
-    row = mix(row, histories[layer]);
-  }
-  return row;
+// The recurrent state behind a row. It differs from any fold of KV entries.
+std::uint64_t recurred(std::uint64_t state, std::uint64_t row, std::uint32_t layer) noexcept {
+  return mix(~state, mix(row, ~std::uint64_t{layer}));
 }
+
+// Each layer's fold over the positions so far, and its recurrent state.
+struct oracle {
+  explicit oracle(const toy_model& of)
+      : model(of), histories(of.layers), states(of.has_states ? of.layers : 0) {}
+
+  // The row after all layers.
+  std::uint64_t fold(token_id token, std::size_t position) noexcept {
+    std::uint64_t row = embed(model, token);
+    for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+      histories[layer] = mix(histories[layer], kept(row, layer, position));
+      row = mix(row, histories[layer]);
+      if (states.empty())
+        continue;
+      states[layer] = recurred(states[layer], row, layer);
+      row = mix(row, states[layer]);
+    }
+    return row;
+  }
+
+  const toy_model& model;
+  std::vector<std::uint64_t> histories;
+  std::vector<std::uint64_t> states;
+};
 
 // A stand-in for the hidden state after the last layer.
 void fill_hidden(std::uint64_t row, std::span<float> hidden) noexcept {
@@ -60,20 +78,24 @@ toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const 
   ENSURE(count > 0 && first_layer + count <= model.layers, "{} layers from {} on, of {}", count,
          first_layer, model.layers);
   ENSURE(model.vocabulary_size > 0 && memory.block_positions > 0, "an empty toy model");
+  ENSURE(model.has_states == (memory.state_slots > 0), "{} slots for states", memory.state_slots);
   limits_ = {.blocks = memory.blocks,
              .block_positions = memory.block_positions,
              .swap_blocks = memory.swap_blocks,
+             .state_slots = memory.state_slots,
              .rows_max = memory.rows_max,
              .hidden_size = floats_per_row,
              .vocabulary_size = model.vocabulary_size,
              .max_model_len = memory.max_model_len,
-             .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size),
+             .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size) ^
+                           (model.has_states ? 1U : 0U),
              .device = "toy",
              .pools = memory.pools,
              .scores = memory.pools};
   kv_.resize(std::size_t{count} * memory.blocks * memory.block_positions);
   is_written_.resize(kv_.size());
   swap_.resize(memory.swap_blocks);
+  states_.resize(std::size_t{count} * (memory.state_slots + 1));
   logits_.resize(model.vocabulary_size);
 }
 
@@ -178,14 +200,20 @@ result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c
 }
 
 result<void> toy_engine::take_over(std::span<const std::shared_ptr<toy_engine>> from,
-                                   std::span<const block_index> blocks) {
+                                   std::span<const block_index> blocks,
+                                   std::span<const std::uint32_t> states) {
   for (std::uint32_t layer = first_layer_; layer < first_layer_ + layers_; ++layer) {
     const auto other = std::find_if(from.begin(), from.end(), [&](const auto& e) {
       return e->first_layer_ <= layer && layer < e->first_layer_ + e->layers_;
     });
     if (other == from.end())
       return fail(errc::invalid_value, "no stage has layer {}", layer);
-    const toy_engine& has = **other;
+    toy_engine& has = **other;
+    for (const auto slot : states) {
+      if (slot == 0 || slot > limits_.state_slots || slot > has.limits_.state_slots)
+        return fail(errc::invalid_value, "there is no state slot {}", slot);
+      state(layer - first_layer_, slot) = has.state(layer - has.first_layer_, slot);
+    }
     for (const auto block : blocks) {
       if (block >= limits_.blocks || block >= has.limits_.blocks)
         return fail(errc::invalid_value, "there is no block {}", block);
@@ -201,6 +229,18 @@ result<void> toy_engine::take_over(std::span<const std::shared_ptr<toy_engine>> 
   return {};
 }
 
+// A slot is written once, so it stands for one position.
+result<std::uint64_t> toy_engine::read_state(const micro_batch& batch, const slice& s,
+                                             std::uint32_t layer) {
+  const auto& from = state(layer, s.state_from);
+  if (from.position != s.position)
+    return fail(
+        errc::internal,
+        "micro_batch {}: ticket {} reads state slot {} at position {}, it is of position {}",
+        batch.batch.value, s.sequence.ticket.value, s.state_from, s.position, from.position);
+  return from.value;
+}
+
 result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
                                    std::uint32_t layer) {
   const auto kv_index = [&](std::size_t position) {
@@ -208,6 +248,13 @@ result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std
            std::size_t{s.blocks[position / limits_.block_positions]} * limits_.block_positions +
            position % limits_.block_positions;
   };
+  std::uint64_t state_now = 0;
+  if (model_.has_states) {
+    const auto before = read_state(batch, s, layer);
+    if (!before)
+      return before.error();
+    state_now = *before;
+  }
   for (std::size_t r = 0; r < s.rows; ++r) {
     const std::size_t position = s.position + r;
     std::uint64_t& row = rows_[first_row + r];
@@ -222,7 +269,13 @@ result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std
       history = mix(history, kv_[kv_index(earlier)]);
     }
     row = mix(row, history);
+    if (!model_.has_states)
+      continue;
+    state_now = recurred(state_now, row, first_layer_ + layer);
+    row = mix(row, state_now);
   }
+  if (model_.has_states)
+    state(layer, s.state_to) = {state_now, s.position + s.rows};
   return {};
 }
 
@@ -231,7 +284,7 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
                                        std::span<const token_id> banned, std::uint32_t min_tokens,
                                        std::shared_ptr<grammar::masker> masker) {
   std::vector<token_id> output;
-  std::vector<std::uint64_t> histories(model.layers); // each layer's fold over all positions so far
+  oracle layers(model);
   std::vector<float> logits(model.vocabulary_size);
   std::map<token_id, token_count> counts;
   sampler_scratch scratch;
@@ -242,7 +295,7 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     token_count& count = counts[token];
     count.token = token;
     ++(in_prompt ? count.in_prompt : count.in_output);
-    const std::uint64_t row = fold(model, token, position, histories);
+    const std::uint64_t row = layers.fold(token, position);
     if (position + 1 < prompt_ids.size())
       continue;
     draw d;
@@ -274,10 +327,10 @@ std::vector<float> toy_embedding(const toy_model& model, std::span<const token_i
   slice all;
   all.rows = static_cast<std::uint32_t>(prompt_ids.size());
   pooler sum({.slice = 0, .how = how, .is_last = true}, all, floats_per_row);
-  std::vector<std::uint64_t> histories(model.layers);
+  oracle layers(model);
   std::array<float, floats_per_row> hidden{};
   for (std::size_t position = 0; position < prompt_ids.size(); ++position) {
-    fill_hidden(fold(model, prompt_ids[position], position, histories), hidden);
+    fill_hidden(layers.fold(prompt_ids[position], position), hidden);
     sum.add(hidden);
   }
   return std::move(sum).finish().values;
@@ -286,13 +339,13 @@ std::vector<float> toy_embedding(const toy_model& model, std::span<const token_i
 std::vector<sample> toy_scores(const toy_model& model, std::span<const token_id> prompt_ids,
                                std::uint32_t top) {
   std::vector<sample> all;
-  std::vector<std::uint64_t> histories(model.layers);
+  oracle layers(model);
   std::vector<float> logits(model.vocabulary_size);
   sampler_scratch scratch;
   for (std::size_t position = 0; position < prompt_ids.size(); ++position) {
     if (position == 0)
       all.push_back({prompt_ids[0], 0, {}});
-    const auto row = fold(model, prompt_ids[position], position, histories);
+    const auto row = layers.fold(prompt_ids[position], position);
     if (position + 1 == prompt_ids.size())
       break;
     fill_logits(row, logits);

@@ -69,7 +69,7 @@ result<void> check_slices(const micro_batch& batch, const capacity& limits) {
   return {};
 }
 
-// At most one slice writes a slot, and no other slice names it.
+// Each slot that a slice writes is named by that slice alone.
 result<void> check_states(const micro_batch& batch, const capacity& limits) {
   std::map<std::uint32_t, bool> uses; // slot, whether it is written
   for (std::size_t i = 0; i < batch.slices.size(); ++i) {

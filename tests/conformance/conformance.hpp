@@ -17,8 +17,8 @@ namespace baton::conformance {
 using stages = std::vector<std::unique_ptr<engine::engine>>;
 
 // An engine with a model of the author's choice, small enough to run a few thousand rows. Requires:
-// at least 2 layers, 12 blocks, 2 blocks of swap space if there is any. The context has 3 blocks,
-// rows_max is a context, and the limits are the same at every stage.
+// at least 2 layers, 12 blocks, 2 blocks of swap space and 8 state slots if there are any. The
+// context has 3 blocks, rows_max is a context, and the limits are the same at every stage.
 struct subject {
   std::string name;
   std::uint32_t layers = 2;
@@ -45,6 +45,7 @@ void drafts_are_rows(const subject& s);           // the row after each draft eq
 void draws_by_the_contract(const subject& s);     // of sampler.hpp, on the engine's own logits
 void constraints_are_kept(const subject& s);      // and none is ignored without a vocabulary
 void pools_rows(const subject& s);                // to an embedding, or refuses by name
+void states_are_in_slots(const subject& s);       // any slots, which only their writer changes
 void keeps_rows(const subject& s);                // that may be kept, whatever steps follow
 void scores_prompts(const subject& s);            // as draws of each row would, or refuses by name
 void begun_steps_do_not_show(const subject& s);   // whether they come or not

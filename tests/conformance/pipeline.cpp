@@ -15,7 +15,39 @@ pipeline::pipeline(const subject& s, const std::vector<std::uint32_t>& cuts,
   REQUIRE(stages_.size() == cuts.size() + 1);
 }
 
-micro_batch pipeline::batch_of(const std::vector<piece>& pieces) const {
+std::uint32_t pipeline::state_from(const piece& p) {
+  if (p.from == 0)
+    return 0;
+  auto found = states_.find({p.ticket, p.from});
+  if (found == states_.end())
+    found = std::find_if(states_.begin(), states_.end(),
+                         [&](const auto& entry) { return entry.first.second == p.from; });
+  REQUIRE_MESSAGE(found != states_.end(), "no state behind " << p.from << " positions");
+  found->second.named = ++states_named_;
+  return found->second.slot;
+}
+
+// A slot that was not named, else the one that was not named for the longest time.
+std::uint32_t pipeline::state_to(const piece& p) {
+  const state_key key{p.ticket, p.from + p.count};
+  if (!states_.contains(key)) {
+    auto slot = static_cast<std::uint32_t>(states_.size() + 1);
+    if (slot >= limits().state_slots) {
+      const auto oldest =
+          std::min_element(states_.begin(), states_.end(), [](const auto& a, const auto& b) {
+            return a.second.named < b.second.named;
+          });
+      slot = oldest->second.slot;
+      states_.erase(oldest);
+    }
+    states_[key].slot = slot;
+  }
+  auto& place = states_.at(key);
+  place.named = ++states_named_;
+  return place.slot;
+}
+
+micro_batch pipeline::batch_of(const std::vector<piece>& pieces) {
   const auto& l = limits();
   micro_batch batch;
   batch.batch = {batches_ + 1};
@@ -35,8 +67,12 @@ micro_batch pipeline::batch_of(const std::vector<piece>& pieces) const {
     d.sampling.temperature = 0;
     d.sampling.logprobs = static_cast<std::int32_t>(l.vocabulary_size);
     batch.draws.insert(batch.draws.end(), s.draws(), d);
+    if (l.state_slots > 0)
+      s.state_from = state_from(p);
     batch.slices.push_back(std::move(s));
   }
+  for (std::size_t i = 0; l.state_slots > 0 && i < pieces.size(); ++i)
+    batch.slices[i].state_to = state_to(pieces[i]);
   return batch;
 }
 

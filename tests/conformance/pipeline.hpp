@@ -4,7 +4,9 @@
 
 #include "tests/conformance/conformance.hpp"
 
+#include <map>
 #include <span>
+#include <utility>
 
 namespace baton::conformance {
 
@@ -27,8 +29,10 @@ public:
                     const subject::masker& constrains = nullptr);
 
   const engine::capacity& limits() const { return stages_.front()->limits(); }
-  // A batch of these pieces, whose draws are greedy and ask for all log-probabilities.
-  micro_batch batch_of(const std::vector<piece>& pieces) const;
+  // A batch of these pieces, whose draws are greedy and ask for all log-probabilities. The
+  // recurrent state of a piece is that of its ticket at its position, else another one there. The
+  // last slot is never named.
+  micro_batch batch_of(const std::vector<piece>& pieces);
   // Through all stages; the samples of the last.
   result<std::vector<sample>> run(const micro_batch& batch);
   // Pooled rows of the last run.
@@ -56,11 +60,21 @@ public:
                        const std::vector<std::uint32_t>& sizes);
 
 private:
+  // The state of a ticket behind so many positions.
+  using state_key = std::pair<std::uint64_t, std::uint32_t>;
+  struct state_place {
+    std::uint32_t slot = 0;
+    std::uint64_t named = 0; // when
+  };
+  std::uint32_t state_from(const piece& p);
+  std::uint32_t state_to(const piece& p);
   pooled pool_of(const piece& one, const std::vector<piece>& company, pool how);
 
   stages stages_;
   std::vector<pooled> pooled_;
   std::uint64_t batches_ = 0;
+  std::map<state_key, state_place> states_;
+  std::uint64_t states_named_ = 0;
 };
 
 // Two whole blocks and a part of a third: the length of the sequences in the checks.

@@ -17,7 +17,8 @@ const std::vector<token_id> prompt_ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 struct pipeline {
   explicit pipeline(const toy_model& m) : model(m) {
     for (stage_index s = 0; s < m.layers; ++s)
-      stages.push_back(std::make_unique<toy_engine>(m, s, toy_memory{}));
+      stages.push_back(
+          std::make_unique<toy_engine>(m, s, toy_memory{.state_slots = m.has_states ? 6U : 0U}));
   }
   result<std::vector<sample>> run(const micro_batch& b) {
     std::vector<float> activations;
@@ -163,4 +164,76 @@ TEST_CASE("the oracle respects penalties and banned tokens") {
   tokens = toy_continuation(model, std::vector<token_id>{1, 2}, {}, 30, banned, 5);
   CHECK(std::count(tokens.begin(), tokens.begin() + 5, 7) == 5);
   CHECK(std::count(tokens.begin(), tokens.end(), 7) < 30);
+}
+
+namespace {
+
+const toy_model stateful{.seed = 7, .layers = 2, .vocabulary_size = 300, .has_states = true};
+
+// Rows [from, to) from one slot to another.
+micro_batch hop(const std::vector<token_id>& ids, std::size_t from, std::size_t to,
+                std::uint32_t state_from, std::uint32_t state_to) {
+  auto b = chunk_of(ids, from, to, {9, 2, 7});
+  b.slices[0].state_from = state_from;
+  b.slices[0].state_to = state_to;
+  return b;
+}
+
+} // namespace
+
+TEST_CASE("recurrent states change the tokens, as the oracle's do") {
+  auto plain = stateful;
+  plain.has_states = false;
+  const auto right = toy_continuation(stateful, prompt_ids, {}, 3);
+  CHECK(right != toy_continuation(plain, prompt_ids, {}, 3));
+  CHECK(toy_scores(stateful, prompt_ids, 0) != toy_scores(plain, prompt_ids, 0));
+  CHECK(toy_embedding(stateful, prompt_ids, pooling::mean) !=
+        toy_embedding(plain, prompt_ids, pooling::mean));
+  pipeline p(stateful);
+  REQUIRE(p.run(hop(prompt_ids, 0, 6, 0, 4)));
+  for (const std::uint32_t to : {1U, 6U}) {
+    const auto out = p.run(hop(prompt_ids, 6, 10, 4, to));
+    REQUIRE_MESSAGE(out, out.error().message);
+    CHECK((*out)[0].token == right[0]);
+  }
+}
+
+TEST_CASE("a slot with another position's state, another sequence's, or none shows") {
+  pipeline p(stateful);
+  REQUIRE(p.run(hop(prompt_ids, 0, 6, 0, 4)));
+  for (const std::uint32_t wrong : {1U, 5U}) {
+    if (wrong == 5)
+      REQUIRE(p.run(hop(prompt_ids, 0, 5, 0, 5)));
+    const auto out = p.run(hop(prompt_ids, 6, 10, wrong, 2));
+    REQUIRE_FALSE(out);
+    CHECK(out.error().code == errc::internal);
+  }
+  REQUIRE(p.run(hop({8, 8, 8, 8, 8, 8, 8}, 0, 6, 0, 3)));
+  REQUIRE(p.run(hop(prompt_ids, 0, 6, 0, 1))); // the blocks are as they were
+  const auto out = p.run(hop(prompt_ids, 6, 10, 3, 2));
+  REQUIRE(out);
+  CHECK((*out)[0].token != toy_continuation(stateful, prompt_ids, {}, 1)[0]);
+}
+
+TEST_CASE("layers that move take their states along") {
+  std::vector<std::shared_ptr<toy_engine>> from;
+  for (const stage_index layer : {0U, 1U})
+    from.push_back(std::make_shared<toy_engine>(stateful, layer, toy_memory{.state_slots = 6}));
+  const auto first = hop(prompt_ids, 0, 6, 0, 4);
+  const auto rows = from[0]->run(first, {});
+  REQUIRE(rows);
+  const std::vector<float> between(rows->activations.begin(), rows->activations.end());
+  REQUIRE(from[1]->run(first, between));
+  const auto rest = hop(prompt_ids, 6, 10, 4, 2);
+  const auto is_right = [&](std::vector<std::uint32_t> states) {
+    toy_engine whole(stateful, 0, toy_memory{.state_slots = 6}, 2);
+    REQUIRE(whole.take_over(from, std::vector<block_index>{9, 2, 7}, states));
+    const auto out = whole.run(rest, {});
+    return out && out->samples[0].token == toy_continuation(stateful, prompt_ids, {}, 1)[0];
+  };
+  CHECK(is_right({4}));
+  CHECK_FALSE(is_right({}));
+  toy_engine whole(stateful, 0, toy_memory{.state_slots = 6}, 2);
+  for (const std::uint32_t beyond : {0U, 7U})
+    CHECK_FALSE(whole.take_over(from, std::vector<block_index>{9}, std::vector{beyond}));
 }

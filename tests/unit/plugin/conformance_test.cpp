@@ -6,27 +6,43 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <optional>
 #include <utility>
 
 using namespace baton;
 using namespace baton::testing;
 
-TEST_CASE("the toy engine keeps the contract of engines") {
+namespace {
+
+conformance::subject toy_subject(std::uint32_t state_slots) {
   conformance::subject s;
   s.name = "toy";
   s.layers = 3;
   s.has_real_activations = false;
-  s.make = [](const std::vector<std::uint32_t>& cuts,
-              const conformance::subject::masker& constrains) {
+  s.make = [state_slots](const std::vector<std::uint32_t>& cuts,
+                         const conformance::subject::masker& constrains) {
     conformance::stages out;
     for (const auto& range : ranges_of(3, cuts))
       out.push_back(std::make_unique<engine::toy_engine>(
-          engine::toy_model{.seed = 5, .layers = 3, .vocabulary_size = 96}, range.first,
-          engine::toy_memory{.swap_blocks = 4}, range.count, constrains));
+          engine::toy_model{
+              .seed = 5, .layers = 3, .vocabulary_size = 96, .has_states = state_slots > 0},
+          range.first, engine::toy_memory{.swap_blocks = 4, .state_slots = state_slots},
+          range.count, constrains));
     return out;
   };
-  conformance::check_engine(s);
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("the toy engine keeps the contract of engines") {
+  conformance::check_engine(toy_subject(0));
+}
+
+TEST_CASE("the toy engine with recurrent states keeps the contract, with 8 slots and with many") {
+  conformance::check_engine(toy_subject(8));
+  conformance::check_engine(toy_subject(50));
 }
 
 TEST_CASE("the native engine keeps the contract of engines") {
@@ -178,7 +194,9 @@ public:
     passes_over_constraints,
     pools_a_chunk_alone,
     scores_another_token,
-    runs_what_was_begun
+    runs_what_was_begun,
+    keeps_a_state_per_sequence,
+    writes_over_the_state
   };
   faulty_engine(fault what, std::unique_ptr<engine> real) : what_(what), real_(std::move(real)) {}
   const baton::engine::capacity& limits() const noexcept override { return real_->limits(); }
@@ -210,7 +228,25 @@ public:
     if (what_ == fault::scores_another_token)
       for (auto& p : changed.pools)
         p.next = p.next == 0 ? 1 : p.next - 1;
-    return real_->run(changed, activations);
+    if (what_ == fault::keeps_a_state_per_sequence)
+      for (auto& s : changed.slices) {
+        const auto last = std::exchange(last_[s.sequence], s.state_to);
+        s.state_from = s.position > 0 ? last : 0;
+      }
+    auto out = real_->run(changed, activations);
+    if (what_ == fault::writes_over_the_state && out && changed.slices[0].position > 0) {
+      // As an engine that updates the state in its place.
+      const auto& front = changed.slices[0];
+      micro_batch over;
+      over.slices = {{front.sequence, 0, front.position, false, front.blocks}};
+      over.slices[0].blocks.resize((front.position + limits().block_positions - 1) /
+                                   limits().block_positions);
+      over.slices[0].state_to = front.state_from;
+      over.tokens.assign(front.position, 1);
+      if (activations.empty())
+        static_cast<void>(real_->run(over, {}));
+    }
+    return out;
   }
   bool begin(const micro_batch& batch, std::span<const float> /*activations*/) override {
     begun_ = batch;
@@ -221,11 +257,10 @@ private:
   fault what_;
   std::unique_ptr<engine> real_;
   std::optional<micro_batch> begun_;
+  std::map<sequence_id, std::uint32_t> last_; // the slot that each has written last
 };
 
-conformance::subject faulty(faulty_engine::fault what) {
-  auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 2});
-  auto s = plugin_subject(open_engine("plain"), std::move(tiny), plugin_settings("plain"), 0);
+conformance::subject with_fault(faulty_engine::fault what, conformance::subject s) {
   s.make = [what, real = s.make](const std::vector<std::uint32_t>& cuts,
                                  const conformance::subject::masker& constrains) {
     auto out = real(cuts, constrains);
@@ -234,6 +269,12 @@ conformance::subject faulty(faulty_engine::fault what) {
     return out;
   };
   return s;
+}
+
+conformance::subject faulty(faulty_engine::fault what) {
+  auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 2});
+  return with_fault(
+      what, plugin_subject(open_engine("plain"), std::move(tiny), plugin_settings("plain"), 0));
 }
 
 } // namespace
@@ -261,4 +302,12 @@ TEST_CASE("an engine that runs whatever was begun is detected" * doctest::should
 }
 TEST_CASE("an engine that scores other tokens is detected" * doctest::should_fail()) {
   conformance::scores_prompts(faulty(faulty_engine::fault::scores_another_token));
+}
+TEST_CASE("an engine that finds states by sequence is detected" * doctest::should_fail()) {
+  conformance::states_are_in_slots(
+      with_fault(faulty_engine::fault::keeps_a_state_per_sequence, toy_subject(8)));
+}
+TEST_CASE("an engine that writes over the state it read is detected" * doctest::should_fail()) {
+  conformance::states_are_in_slots(
+      with_fault(faulty_engine::fault::writes_over_the_state, toy_subject(8)));
 }
