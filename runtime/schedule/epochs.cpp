@@ -12,10 +12,12 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   ENSURE(shape.stages > 0, "a pipeline without stages");
   pipeline.epoch = pipeline.last_epoch = epoch;
   const bool is_same_memory = pipeline.shape.blocks == shape.blocks &&
-                              pipeline.shape.block_positions == shape.block_positions;
+                              pipeline.shape.block_positions == shape.block_positions &&
+                              pipeline.shape.state_slots == shape.state_slots;
   pipeline.shape = shape;
   if (kv == kv_fate::lost || !is_same_memory)
     sequences_.forget_kv();
+  sequences_.forget_late_states();
   sequences_.offer_swap();
   pipeline.closed_at.reset();
   flights_.open_epoch();

@@ -59,29 +59,42 @@ void block_manager::publish(sequence_id id, std::string_view salt, std::span<con
 }
 
 std::size_t block_manager::match_prefix(sequence_id id, std::string_view salt,
-                                        std::span<const token_id> ids, std::size_t computed) {
-  holding* own = nullptr;
-  if (const auto it = owned_.find(id); it != owned_.end())
-    own = &it->second;
-  std::size_t count = own ? own->published : 0;
-  if (count * block_positions_ != computed)
+                                        std::span<const token_id> ids, std::size_t computed,
+                                        const end_of_prefix& may_end) {
+  const auto it = owned_.find(id);
+  const std::size_t first = it == owned_.end() ? 0 : it->second.published;
+  if (first * block_positions_ != computed)
     return computed; // not at a block boundary
-  while ((count + 1) * block_positions_ < ids.size()) {
-    const auto tokens = ids.subspan(count * block_positions_, block_positions_);
-    const auto known = index_.find(own ? own->at : 0, salt, tokens);
+  std::vector<prefix_index::entry> found;
+  std::size_t usable = 0; // of them
+  prefix_index::prefix_id at = it == owned_.end() ? 0 : it->second.at;
+  for (std::size_t end = computed + block_positions_; end < ids.size(); end += block_positions_) {
+    const auto known = index_.find(at, salt, ids.subspan(end - block_positions_, block_positions_));
     if (!known)
       break;
-    if (!own)
-      own = &owned_[id];
-    hold(known->block);
-    if (count < own->blocks.size())
-      unhold(std::exchange(own->blocks[count], known->block));
-    else
-      own->blocks.push_back(known->block);
-    own->at = known->at;
-    own->published = ++count;
+    found.push_back(*known);
+    at = known->at;
+    if (!may_end || may_end(at, end))
+      usable = found.size();
   }
-  return count * block_positions_;
+  if (usable == 0)
+    return computed;
+  holding& own = owned_[id];
+  for (const auto& known : std::span(found).first(usable)) {
+    hold(known.block);
+    if (own.published < own.blocks.size())
+      unhold(std::exchange(own.blocks[own.published], known.block));
+    else
+      own.blocks.push_back(known.block);
+    own.at = known.at;
+    ++own.published;
+  }
+  return own.published * block_positions_;
+}
+
+prefix_index::prefix_id block_manager::published_prefix(sequence_id id) const {
+  const auto it = owned_.find(id);
+  return it == owned_.end() ? 0 : it->second.at;
 }
 
 // Requires: free() > 0.

@@ -7,6 +7,7 @@
 #include "schema/messages.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string_view>
@@ -57,8 +58,12 @@ public:
   // Extends the sequence from `computed` with published blocks in place of its own, except the
   // block of the last id: that row must be computed, because it draws. Returns the new number of
   // computed positions. Requires: no rows in flight; whole blocks of [0, computed) are published.
+  // `may_end`: only up to the longest prefix for which it is true; null: always.
+  using end_of_prefix = std::function<bool(prefix_index::prefix_id at, std::size_t positions)>;
   std::size_t match_prefix(sequence_id id, std::string_view salt, std::span<const token_id> ids,
-                           std::size_t computed);
+                           std::size_t computed, const end_of_prefix& may_end = nullptr);
+  // The prefix that its published blocks end; 0: none.
+  prefix_index::prefix_id published_prefix(sequence_id id) const;
 
   // -- swap space: the computed positions of preempted sequences.
 

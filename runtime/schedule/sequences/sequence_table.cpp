@@ -35,7 +35,8 @@ bool sequence_table::fits(std::size_t ids) const {
 // blocks stay free for the decodes to grow into, unless no other sequence runs.
 bool sequence_table::start(sequence& s) {
   const auto lacks_slot = [&] {
-    return running_count() >= config_.max_num_seqs || passes_budget(s, lists_.running_potential());
+    return running_count() >= config_.max_num_seqs ||
+           passes_budget(s, lists_.running_potential()) || (states_.exist() && !states_.can_run());
   };
   const auto lacks_blocks = [&] {
     constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
@@ -57,6 +58,8 @@ bool sequence_table::start(sequence& s) {
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
   swap_in(s);
   s.state = sequence_state::running;
+  if (states_.exist())
+    states_.run(s.id);
   update(s);
   s.has_started = true;
   return true;
@@ -78,26 +81,88 @@ bool sequence_table::can_preempt_for(const sequence& s) const {
 }
 
 // Takes over cached blocks. The results are bitwise equal: keys and values of a row depend only on
-// the tokens up to it.
+// the tokens up to it. A state is there for some prefixes alone, or waits in the sequence's slot.
 void sequence_table::reuse_prefix(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
   // Every row of its prompt contributes to the result.
   if (s.terms.wants_embedding || s.wants_scores())
     return;
-  const std::size_t reached = blocks_.match_prefix(s.id, s.terms.cache_salt, s.ids, s.computed);
+  const auto has_state = [&](prefix_index::prefix_id at, std::size_t positions) {
+    return s.swapped > 0 ? positions <= s.swapped : states_.has_snapshot(at);
+  };
+  const std::size_t reached =
+      blocks_.match_prefix(s.id, s.terms.cache_salt, s.ids, s.computed,
+                           states_.exist() ? has_state : block_manager::end_of_prefix());
+  if (states_.exist() && reached > s.computed && s.swapped == 0)
+    states_.adopt(s.id, blocks_.published_prefix(s.id));
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
   s.computed = s.issued = reached;
   s.clear_if_computed();
 }
 
-void sequence_table::acknowledge(sequence& s, std::size_t rows) {
+void sequence_table::acknowledge(sequence& s, std::size_t rows, state_slot state) {
   s.computed += rows;
+  if (states_.exist())
+    states_.acknowledge(s.id, state);
   if (config_.enable_prefix_caching && s.computed - s.published >= shape_.block_positions) {
     blocks_.publish(s.id, s.terms.cache_salt, s.ids, s.computed);
     s.published = s.computed - s.computed % shape_.block_positions;
+    if (states_.exist() && s.published == s.computed)
+      states_.publish(s.id, blocks_.published_prefix(s.id), s.computed > s.prompt_count);
   }
   s.clear_if_computed();
+}
+
+void sequence_table::discard(const sequence& s, state_slot state) {
+  if (states_.exist())
+    states_.discard(s.id, state);
+}
+
+// More than two slots only if the next sequence in line finds its two nevertheless.
+bool sequence_table::may_issue_state(const sequence& s) const {
+  if (!states_.exist() || states_.held(s.id) < 2)
+    return true;
+  const bool is_next_awaited = !lists_.waiting().empty() &&
+                               running_count() < config_.max_num_seqs &&
+                               2 * (std::size_t{running_count()} + 1) <= states_.total();
+  return states_.unclaimed() >= (is_next_awaited ? 3 : 1);
+}
+
+std::optional<step_states> sequence_table::issue_state(sequence& s) {
+  if (!states_.exist())
+    return step_states{};
+  if (!may_issue_state(s))
+    return std::nullopt;
+  while (states_.free() == 0)
+    give_up_kept_state();
+  const auto from = states_.last(s.id);
+  return step_states{from, states_.issue(s.id)};
+}
+
+// The last waiting sequence with a state is recomputed from its log, or from a cached prefix.
+void sequence_table::give_up_kept_state() {
+  for (auto it = all_.rbegin(); it != all_.rend(); ++it) {
+    sequence& s = it->second;
+    if (s.swapped == 0)
+      continue;
+    forget_swapped(s);
+    settle_states(s);
+    return;
+  }
+  ENSURE(false, "all {} state slots are held by running sequences", states_.total());
+}
+
+// A sequence that waits needs its state only together with its blocks in swap space.
+void sequence_table::settle_states(const sequence& s) {
+  if (!states_.exist() || s.state == sequence_state::running)
+    return;
+  if (s.in_flight > 0)
+    states_.leave(s.id);
+  else if (s.swapped > 0)
+    states_.keep(s.id);
+  else
+    states_.release(s.id);
 }
 
 // Provides blocks for all expected ids of a running sequence, by preempting the last in order of
@@ -161,6 +226,10 @@ void sequence_table::swap_in(sequence& s) {
     pending_.of.push_back(s.service_order());
     totals_.swapped_in_blocks += pending_.copies.size() - before;
   }
+  forget_swapped(s);
+}
+
+void sequence_table::forget_swapped(sequence& s) {
   blocks_.forget_swapped(s.id);
   s.swapped = 0;
 }
@@ -168,12 +237,13 @@ void sequence_table::swap_in(sequence& s) {
 // Completes actions deferred until no step in flight uses the sequence's blocks.
 void sequence_table::settle(sequence& s) {
   if (s.in_flight > 0)
-    return;
+    return settle_states(s);
   if (s.state != sequence_state::running) {
     if (s.state == sequence_state::ended)
-      blocks_.forget_swapped(s.id);
+      forget_swapped(s);
     else if (std::exchange(s.is_leaving, false))
       swap_out(s);
+    settle_states(s);
     blocks_.release(s.id);
     s.computed = s.published = s.cached = 0;
     s.pooled.clear();
@@ -190,8 +260,7 @@ void sequence_table::settle(sequence& s) {
 void sequence_table::lose_copies(sequence& s) {
   if (s.state == sequence_state::ended)
     return;
-  blocks_.forget_swapped(s.id);
-  s.swapped = 0;
+  forget_swapped(s);
   s.is_leaving = false;
   s.is_void = true;
   s.state = sequence_state::waiting;
@@ -220,6 +289,7 @@ void sequence_table::forget_kv() {
     update(s);
   }
   blocks_ = block_manager(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
+  states_ = state_slots(shape_.state_slots);
 }
 
 // While a sequence returns from swap space, the stages may not have made its copies yet. A shared
@@ -242,6 +312,8 @@ std::vector<held_block> sequence_table::held_blocks() const {
 
 void sequence_table::check_integrity(std::map<service_order, std::uint32_t> copying) const {
   blocks_.check_integrity();
+  states_.check_integrity();
+  std::size_t state_owners = 0;
   lists_.check_integrity(all_);
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
   ENSURE(config_.max_batch_total_tokens == 0 ||
@@ -271,7 +343,24 @@ void sequence_table::check_integrity(std::map<service_order, std::uint32_t> copy
     ENSURE(blocks >= blocks_.needed(s.issued), "ticket {}: blocks missing", id.ticket.value);
     ENSURE(blocks == 0 || s.in_flight > 0 || s.state == sequence_state::running,
            "ticket {} holds blocks for nothing", id.ticket.value);
+    state_owners += states_.held(id) > 0 ? 1 : 0;
+    if (states_.exist())
+      check_states(s);
   }
+  ENSURE(state_owners == states_.owners(), "{} sequences hold state slots, {} are known",
+         states_.owners(), state_owners);
+}
+
+// After the end of an epoch a running sequence keeps the slots of late steps.
+void sequence_table::check_states(const sequence& s) const {
+  const bool holds_rows = s.in_flight > 0 || s.state == sequence_state::running;
+  ENSURE((states_.acknowledged(s.id) != 0) == (holds_rows ? s.computed > 0 : s.swapped > 0),
+         "ticket {}: state slot {} at {} positions, {} swapped", s.id.ticket.value,
+         states_.acknowledged(s.id), s.computed, s.swapped);
+  ENSURE(s.in_flight > 0 ? states_.ahead(s.id) == s.in_flight
+                         : holds_rows || states_.ahead(s.id) == 0,
+         "ticket {}: {} states ahead, {} steps in flight", s.id.ticket.value, states_.ahead(s.id),
+         s.in_flight);
 }
 
 } // namespace baton::schedule

@@ -5,10 +5,12 @@
 #include "runtime/schedule/context/scheduler_context.hpp"
 #include "runtime/schedule/kv/blocks.hpp"
 #include "runtime/schedule/kv/kv_move.hpp"
+#include "runtime/schedule/kv/state_slots.hpp"
 #include "runtime/schedule/sequences/sequence_lists.hpp"
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,12 @@ namespace baton::schedule {
 struct pending_copies {
   std::vector<block_copy> copies;
   std::vector<service_order> of;
+};
+
+// The slots that a step reads and writes; 0 for a model without states.
+struct step_states {
+  state_slot from = 0;
+  state_slot to = 0;
 };
 
 class sequence_table {
@@ -49,6 +57,7 @@ public:
   void sweep();
   const sequence_lists& lists() const noexcept { return lists_; }
   const block_manager& blocks() const noexcept { return blocks_; }
+  const state_slots& states() const noexcept { return states_; }
   std::uint32_t running_count() const noexcept {
     return static_cast<std::uint32_t>(lists_.running().size());
   }
@@ -64,8 +73,13 @@ public:
   bool grow_for_drafts(sequence& s);
   // Takes over blocks of the prefix cache.
   void reuse_prefix(sequence& s);
-  // Marks `rows` more rows as valid.
-  void acknowledge(sequence& s, std::size_t rows);
+  // Whether its next step gets a slot for its state, and that slot. Requires: it runs.
+  bool may_issue_state(const sequence& s) const;
+  std::optional<step_states> issue_state(sequence& s);
+  // Marks `rows` more rows as valid; their step wrote `state`.
+  void acknowledge(sequence& s, std::size_t rows, state_slot state);
+  // The step that wrote `state` does not count.
+  void discard(const sequence& s, state_slot state);
   // From running to waiting; its blocks are released once nothing of it is in flight.
   void put_back(sequence& s);
   // Releases what nothing in flight uses any more. To be called when its state changes, and when
@@ -78,17 +92,23 @@ public:
   // -- epochs
   // No step is in flight any more, and swap space is lost: back to the acknowledged rows.
   void close_epoch();
-  // No stage has any keys and values. Requires: the pipeline's new shape.
+  // No stage has any keys, values and states. Requires: the pipeline's new shape.
   void forget_kv();
+  // No result of the last epoch is accepted any more.
+  void forget_late_states() { states_.forget_ahead(); }
   void offer_swap() { blocks_.offer_swap(shape_.swap_blocks); }
   // The blocks with contents that may be needed again.
   std::vector<held_block> held_blocks() const;
 
-  // Checks lists, blocks, and the copies that are counted in `copying`; else the process ends.
+  // Checks lists, blocks, states, and the copies that are counted in `copying`; else the process
+  // ends.
   void check_integrity(std::map<service_order, std::uint32_t> copying) const;
 
 private:
   bool can_preempt_for(const sequence& s) const;
+  void give_up_kept_state();
+  void settle_states(const sequence& s);
+  void check_states(const sequence& s) const;
   // Whether `s` would exceed the token budget beside the running sequences.
   bool passes_budget(const sequence& s, std::uint64_t running_potential) const noexcept {
     const auto most = config_.max_batch_total_tokens;
@@ -99,6 +119,7 @@ private:
   void preempt(sequence& s);
   void swap_out(sequence& s);
   void swap_in(sequence& s);
+  void forget_swapped(sequence& s);
 
   const scheduler_config& config_;
   const pipeline_shape& shape_;
@@ -106,6 +127,7 @@ private:
   sequences all_;
   sequence_lists lists_;
   block_manager blocks_;
+  state_slots states_;
   pending_copies pending_;
 };
 

@@ -135,7 +135,7 @@ bool acknowledgement::land_late(const sampled& step) {
     const auto* result = p.pools ? &*next_pooled++ : nullptr;
     sequence* s = sequences_.find(p.who);
     if (s && s->state == sequence_state::running && p.position == s->computed) {
-      sequences_.acknowledge(*s, p.rows);
+      sequences_.acknowledge(*s, p.rows, p.state_to);
       if (p.draws > 0)
         take_token(*s, drawn.front());
       if (result)
@@ -168,16 +168,18 @@ void acknowledgement::accept(batch_id batch, const part& p, std::span<const samp
   sequence* s = &land(batch, p);
   if (s->state != sequence_state::ended && !s->is_void) {
     const auto drafts = std::exchange(s->drafts, {});
-    sequences_.acknowledge(*s, p.rows - p.drafts);
+    sequences_.acknowledge(*s, p.rows - p.drafts, p.state_to);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
       if (i > 0) {
         if (s->state == sequence_state::ended || drawn[i - 1].token != drafts[i - 1])
           break;
-        sequences_.acknowledge(*s, 1);
+        sequences_.acknowledge(*s, 1, p.state_to); // only of a model without states
         ++totals_.spec_decode_accepted_tokens;
       }
       take_token(*s, drawn[i]);
     }
+  } else {
+    sequences_.discard(*s, p.state_to);
   }
   sequences_.settle(*s);
   sequences_.update(*s);
@@ -186,8 +188,10 @@ void acknowledgement::accept(batch_id batch, const part& p, std::span<const samp
 void acknowledgement::accept(batch_id batch, const part& p, const pooled& result) {
   sequence& s = land(batch, p);
   if (s.state != sequence_state::ended && !s.is_void) {
-    sequences_.acknowledge(s, p.rows);
+    sequences_.acknowledge(s, p.rows, p.state_to);
     take_pooled(s, result);
+  } else {
+    sequences_.discard(s, p.state_to);
   }
   sequences_.settle(s);
   sequences_.update(s);
@@ -233,6 +237,7 @@ void acknowledgement::fail_step(batch_id batch, const std::vector<part>& parts, 
   for (const part& p : parts) {
     const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
     sequence& s = land(batch, p);
+    sequences_.discard(s, p.state_to);
     if (is_in_order && s.state != sequence_state::ended) {
       if (parts.size() == 1 && (s.is_isolated || why.code != errc::does_not_fit)) {
         output_.fail_choice(s, why);

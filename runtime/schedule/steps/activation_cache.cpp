@@ -4,8 +4,18 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace baton::schedule {
+
+namespace {
+
+bool leaves_same_state(const slice& sent, const slice& wanted) {
+  return sent.state_from == wanted.state_from && sent.state_to == wanted.state_to &&
+         (wanted.state_to == 0 || (sent.position == wanted.position && sent.rows == wanted.rows));
+}
+
+} // namespace
 
 activation_cache::activation_cache(std::size_t batches_max, std::uint32_t block_positions)
     : batches_max_(batches_max), block_positions_(block_positions) {
@@ -37,8 +47,9 @@ activation_cache::find(const slice& wanted, std::span<const token_id> tokens) co
       // wraps around if negative, and is then too large
       const std::size_t skipped = wanted.position - s.position;
       const bool is_it =
-          s.sequence == wanted.sequence && skipped + wanted.rows <= s.rows - s.drafts &&
-          skipped <= s.rows && wanted.blocks.size() <= s.blocks.size() &&
+          s.sequence == wanted.sequence && leaves_same_state(s, wanted) &&
+          skipped + wanted.rows <= s.rows - s.drafts && skipped <= s.rows &&
+          wanted.blocks.size() <= s.blocks.size() &&
           std::equal(wanted.blocks.begin(), wanted.blocks.end(), s.blocks.begin()) &&
           std::equal(tokens.begin(), tokens.end(),
                      b.tokens.begin() + static_cast<std::ptrdiff_t>(first + skipped));
@@ -75,17 +86,22 @@ std::span<const block_index> activation_cache::written_by(const slice& s) const 
       std::min<std::size_t>(s.position / block_positions_, s.blocks.size()));
 }
 
-// Drops rows in blocks with a newer owner. Done once per epoch, because steps have no time for it.
+// Drops rows whose blocks or state slot have a newer owner. Done once per epoch, because steps have
+// no time for it.
 void activation_cache::forget_overwritten() {
   std::map<block_index, std::optional<sequence_id>> later; // the later writer; none: several
+  std::set<std::uint32_t> later_states;
   for (auto b = before_.rbegin(); b != before_.rend(); ++b)
-    for (slice& s : b->slices)
+    for (slice& s : b->slices) {
+      if (s.state_to != 0 && !later_states.insert(s.state_to).second)
+        s.drafts = s.rows; // none of its rows is usable
       for (const block_index block : written_by(s))
         if (auto& writer = later.try_emplace(block, s.sequence).first->second;
             writer != s.sequence) {
           writer.reset();
-          s.drafts = s.rows; // none of its rows is usable
+          s.drafts = s.rows;
         }
+    }
 }
 
 void activation_cache::remember(const micro_batch& sent) {

@@ -3,7 +3,8 @@
 //
 // A row is the same if its sequence, position, token and blocks are: a log only grows, so all
 // earlier rows are the same, too. Excluded are draft tokens, whose predecessors may still change,
-// and rows whose keys and values were overwritten.
+// and rows whose keys and values were overwritten. With recurrent layers the step must also be the
+// same as a whole, with the same slots. Only then its state was written, and is there.
 #pragma once
 
 #include "schema/messages.hpp"

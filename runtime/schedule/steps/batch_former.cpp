@@ -1,5 +1,6 @@
 #include "runtime/schedule/steps/batch_former.hpp"
 
+#include "schema/ensure.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -63,9 +64,11 @@ std::optional<micro_batch> batch_former::next_alone(time_point now) {
   sequence& s = *sequences_.lists().isolated().begin()->second;
   if (!flights_.empty() || !sequences_.make_room(s))
     return std::nullopt;
+  const auto states = sequences_.issue_state(s);
+  ENSURE(states, "ticket {} has no slot for its state alone", s.id.ticket.value);
   flights_.isolate();
   const auto rows = std::min(config_.prefill_chunk, config_.max_num_batched_tokens);
-  return form({{&s, std::min<std::size_t>(s.rows_left(), rows)}}, now);
+  return form({{&s, std::min<std::size_t>(s.rows_left(), rows), *states}}, now);
 }
 
 // Starts sequences in order; one that does not fit blocks the others, so that none starves.
@@ -88,8 +91,9 @@ bool batch_former::should_speculate() const {
          sequences_.running_count() < config_.speculative_disable_by_batch_size;
 }
 
+// A state cannot return to before a draft token.
 std::uint32_t batch_former::drafts_wanted(const sequence& s) const {
-  if (!is_speculating_)
+  if (!is_speculating_ || sequences_.states().exist())
     return 0;
   return s.terms.sampling.num_speculative_tokens < 0
              ? config_.num_speculative_tokens
@@ -100,7 +104,7 @@ std::uint32_t batch_former::drafts_wanted(const sequence& s) const {
 // draft tokens are wanted, which follow a known token.
 bool batch_former::can_issue(const sequence& s) const {
   if (s.state != sequence_state::running || s.is_void || !s.drafts.empty() || s.must_run_alone() ||
-      s.must_wait())
+      s.must_wait() || !sequences_.may_issue_state(s))
     return false;
   if (s.drawing == 0)
     return true;
@@ -172,12 +176,26 @@ void batch_former::plan_decodes(std::vector<planned>& plan) {
   for (sequence* s : chosen) {
     if (s->state != sequence_state::running || !sequences_.make_room(*s))
       continue;
+    const auto states = sequences_.issue_state(*s);
+    if (!states)
+      continue; // it is in flight
     const std::size_t bytes_left = bytes_max - std::min(bytes, bytes_max);
     propose_drafts(*s, std::min(rows_free, bytes_left / draw_bytes(*s)));
     rows_free -= s->drafts.size();
     bytes += s->drafts.size() * draw_bytes(*s);
-    plan.push_back({s, 1 + s->drafts.size()});
+    plan.push_back({s, 1 + s->drafts.size(), *states});
   }
+}
+
+// A state is a snapshot for the prefix cache only at the end of a block. So a prompt's chunk ends
+// there, and one at the last such end that another sequence can continue from.
+std::size_t batch_former::up_to_border(const sequence& s, std::size_t rows) const {
+  if (!sequences_.states().exist() || !config_.enable_prefix_caching || s.terms.wants_embedding ||
+      s.wants_scores())
+    return rows;
+  const std::size_t end = std::min(s.issued + rows, s.ids.size() - 1);
+  const std::size_t border = end - end % pipeline_.shape.block_positions;
+  return border > s.issued ? border - s.issued : rows;
 }
 
 // Proposes draft tokens if the request or the server wants them: as many as may become output, in
@@ -219,10 +237,13 @@ void batch_former::plan_prefill(std::vector<planned>& plan) {
     const std::size_t more = row_bytes(*s, sequences_.blocks().needed(s->ids_expected()));
     if (bytes > 0 && bytes + more > bytes_max)
       break;
+    const auto states = sequences_.issue_state(*s);
+    if (!states)
+      continue;
     bytes += more;
     pools += s->pools_next() ? 1 : 0;
-    const std::size_t rows = std::min(left, s->rows_in_company());
-    plan.push_back({s, rows});
+    const std::size_t rows = up_to_border(*s, std::min(left, s->rows_in_company()));
+    plan.push_back({s, rows, *states});
     left -= rows;
   }
   for (sequence* s : moved)
@@ -254,7 +275,7 @@ micro_batch batch_former::form(const std::vector<planned>& plan, time_point now)
   batch.slices.reserve(plan.size());
   batch.tokens.reserve(plan.size());
   batch.draws.reserve(plan.size());
-  for (const auto& [which, rows] : plan) {
+  for (const auto& [which, rows, states] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
     const bool pools = s.pools_next();
@@ -267,7 +288,9 @@ micro_batch batch_former::form(const std::vector<planned>& plan, time_point now)
                             .position = static_cast<std::uint32_t>(s.issued),
                             .rows = static_cast<std::uint32_t>(rows),
                             .samples = samples,
-                            .blocks = {blocks.begin(), blocks.end()}});
+                            .blocks = {blocks.begin(), blocks.end()},
+                            .state_from = states.from,
+                            .state_to = states.to});
     const std::size_t known_end = std::min(end, s.ids.size());
     if (s.issued < known_end)
       batch.tokens.insert(batch.tokens.end(), s.ids.begin() + static_cast<std::ptrdiff_t>(s.issued),
@@ -293,7 +316,8 @@ micro_batch batch_former::form(const std::vector<planned>& plan, time_point now)
                      .drafts = s.drafts.size(),
                      .pools = pools,
                      .scores = pools && !s.terms.wants_embedding,
-                     .is_prefill = is_prefill});
+                     .is_prefill = is_prefill,
+                     .state_to = states.to});
     s.issued = end;
     ++s.in_flight;
     sequences_.update(s);

@@ -33,6 +33,7 @@ private:
   struct planned {
     sequence* which = nullptr;
     std::size_t rows = 0;
+    step_states states;
   };
   struct chosen_decodes {
     std::vector<sequence*> all;
@@ -49,6 +50,7 @@ private:
   void propose_drafts(sequence& s, std::size_t rows_free);
   std::vector<sequence*> run_ahead_candidates() const;
   chosen_decodes choose_decodes(std::size_t rows) const;
+  std::size_t up_to_border(const sequence& s, std::size_t rows) const;
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   micro_batch form(const std::vector<planned>& plan, time_point now);

@@ -40,7 +40,8 @@ void flights::close_epoch() {
                       .draws = p.draws(),
                       .pools = p.pools,
                       .scores = p.scores,
-                      .is_prefill = p.is_prefill});
+                      .is_prefill = p.is_prefill,
+                      .state_to = p.state_to});
   }
   flights_.clear();
 }

@@ -21,6 +21,7 @@ struct part {             // one slice of a batch in flight
   bool pools = false;
   bool scores = false; // pools log probabilities
   bool is_prefill = false;
+  std::uint32_t state_to = 0; // the slot that it writes; 0: the model has no states
   std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
 };
 struct flight { // a micro-batch
@@ -35,6 +36,7 @@ struct late_part { // of a batch that was in flight when the epoch closed
   bool pools = false;
   bool scores = false;
   bool is_prefill = false;
+  std::uint32_t state_to = 0;
 };
 //   add ──> in flight ──take──> landed
 //               │

@@ -30,6 +30,7 @@ struct piece {
   std::vector<token_id> tokens;
   std::vector<block_index> blocks;
   std::uint32_t drafts = 0;
+  std::uint32_t state_from = 0, state_to = 0;
 };
 
 micro_batch batch_of(const std::vector<piece>& pieces) {
@@ -42,6 +43,8 @@ micro_batch batch_of(const std::vector<piece>& pieces) {
     s.blocks = p.blocks;
     s.samples = true;
     s.drafts = p.drafts;
+    s.state_from = p.state_from;
+    s.state_to = p.state_to;
     b.slices.push_back(s);
     b.tokens.insert(b.tokens.end(), p.tokens.begin(), p.tokens.end());
   }
@@ -152,4 +155,25 @@ TEST_CASE("the cache keeps no more batches than may be in flight") {
   sent.begin_epoch();
   CHECK(found(sent, {two, three}));
   CHECK_FALSE(found(sent, {one}));
+}
+
+// The state must have been written, too: by the whole step, into that slot, and by none since.
+TEST_CASE("rows of a model with states are kept for the same step with the same slots") {
+  const piece sent_one{4, 8, {48, 49}, {0, 1, 2}, 0, 3, 5};
+  const auto is_found = [&](const piece& wanted, const std::vector<piece>& later = {}) {
+    activation_cache sent(4, block_positions);
+    sent.remember(batch_of({sent_one}));
+    for (const piece& p : later)
+      sent.remember(batch_of({p}));
+    sent.begin_epoch();
+    return found(sent, {wanted}).has_value();
+  };
+  CHECK(is_found(sent_one));
+  CHECK_FALSE(is_found({4, 8, {48, 49}, {0, 1, 2}, 0, 3, 6}));
+  CHECK_FALSE(is_found({4, 8, {48, 49}, {0, 1, 2}, 0, 2, 5}));
+  CHECK_FALSE(is_found({4, 8, {48}, {0, 1, 2}, 0, 3, 5}));
+  CHECK_FALSE(is_found({4, 9, {49}, {0, 1, 2}, 0, 3, 5}));
+  CHECK(is_found(sent_one, {{6, 0, {60}, {5}, 0, 0, 4}}));
+  CHECK(is_found(sent_one, {{6, 12, {60}, {5}, 0, 5, 4}})); // reads it
+  CHECK_FALSE(is_found(sent_one, {{6, 0, {60}, {5}, 0, 0, 5}}));
 }
