@@ -98,7 +98,10 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   size_reader sizes(file, d.architecture);
   sizes.read(d.layer_count, "block_count", layer_count_max);
   sizes.read(d.hidden_size, "embedding_length", width_max);
-  sizes.read(d.ffn_size, "feed_forward_length", width_max);
+  // Some mixtures without dense layers have the width of their experts alone.
+  const auto of_expert = file.get_u32(d.architecture + ".expert_feed_forward_length", 0);
+  sizes.read(d.ffn_size, "feed_forward_length", width_max,
+             of_expert && *of_expert != 0 ? std::optional(*of_expert) : std::nullopt);
   sizes.read(d.head_count, "attention.head_count", width_max);
   sizes.read(d.context_length, "context_length", context_length_max);
   sizes.read(d.rms_epsilon, d.norm == norm_kind::rms ? "attention.layer_norm_rms_epsilon"
@@ -181,7 +184,9 @@ result<std::uint64_t> check_tensor(const model_file& file, const tensor_requirem
     return fail(errc::bad_model_file, "tensor '{}' is missing, expected [{}]",
                 file.original_name(wanted.name), fmt::join(wanted.shape, ", "));
   }
-  if (found->shape != wanted.shape) {
+  const bool fits =
+      wanted.is_list ? found->elements() == wanted.shape.front() : found->shape == wanted.shape;
+  if (!fits) {
     return fail(errc::bad_model_file, "tensor '{}': expected [{}], found [{}]",
                 file.original_name(wanted.name), fmt::join(wanted.shape, ", "),
                 fmt::join(found->shape, ", "));

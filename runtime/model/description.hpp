@@ -60,9 +60,10 @@ struct growth {
 };
 
 // The recurrent layers of a model, which are of one kind. A layer projects a row to channels and
-// convolves each channel with the rows before. Channels are queries, keys and values of heads, each
-// of which has a state [key_size, value_size]: it decays, takes up a key with a value, and answers
-// the query. Mamba-2 calls them C, B and x, and key heads groups. A short convolution has no heads.
+// convolves each channel with the rows before. Channels are queries, keys and values of heads. Each
+// value head has a state [key_size, value_size]: it decays, takes up a key with a value, and
+// answers the query. Mamba-2 calls them C, B and x, and key heads groups. A short convolution has
+// no heads.
 struct recurrence_description {
   mixer_kind kind = mixer_kind::delta_net;
   std::uint32_t channels = 0, output_size = 0;
@@ -175,10 +176,12 @@ struct description {
   std::uint64_t step_bytes() const noexcept;
 };
 
-// A tensor that a description requires, in GGUF shape order.
+// A tensor that a description requires, in GGUF shape order. For a list of values only the number
+// of elements counts: GGUF files and directories have them in different shapes.
 struct tensor_requirement {
   std::string name;
   std::vector<std::uint64_t> shape;
+  bool is_list = false;
 };
 
 // "blk.3.attn_q.weight" for (3, "attn_q.weight").

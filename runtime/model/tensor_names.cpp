@@ -109,10 +109,10 @@ std::vector<tensor_requirement> mamba2_tensors(const description& d) {
   return {{"ssm_in.weight", {hidden, values + r.channels + heads}},
           {"ssm_conv1d.weight", {r.convolution_rows, r.channels}},
           {"ssm_conv1d.bias", {r.channels}},
-          {"ssm_a", {1, heads}},
-          {"ssm_d", {1, heads}},
+          {"ssm_a", {heads}, true},
+          {"ssm_d", {heads}, true},
           {"ssm_dt.bias", {heads}},
-          {"ssm_norm.weight", {r.norm_size, r.key_head_count}},
+          {"ssm_norm.weight", {values}, true},
           {"ssm_out.weight", {values, hidden}}};
 }
 

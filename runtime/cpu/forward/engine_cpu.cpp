@@ -91,8 +91,10 @@ struct engine_cpu::state {
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    holds = {file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(),
-             model.attention_layers(0, range.first), slices[rank].kv_heads.first};
+    holds = {.model = file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(),
+             .first_layer = model.attention_layers(0, range.first),
+             .first_kv_head = slices[rank].kv_heads.first,
+             .first_state_layer = model.recurrent_layers(0, range.first)};
     auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, holds)
                            : kv_memory::take(shape, blocks);
     if (!taken)
@@ -309,20 +311,25 @@ result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copie
   return failed == made.end() ? result<void>{} : *failed;
 }
 
-// Each member takes different blocks.
+// Each member takes different blocks and slots.
 result<void> engine_cpu::take_over(std::span<const kv_source> from,
-                                   std::span<const block_index> blocks) {
+                                   std::span<const block_index> blocks,
+                                   std::span<const std::uint32_t> slots) {
   state& s = *state_;
-  if (s.model.recurrence)
-    return fail(errc::invalid_value, "the states of recurrent layers are not taken over");
   const auto runs = runs_of(s.holds, s.kv.shape(), from);
-  if (!runs)
-    return runs.error();
+  const auto state_runs = state_runs_of(s.holds, s.kv.shape(), from);
+  if (!runs || !state_runs)
+    return runs ? state_runs.error() : runs.error();
   for (const auto& run : *runs)
     for (const auto block : blocks)
       if (block >= s.kv.blocks() || block >= run.from->label().blocks)
         return fail(errc::invalid_value, "block {} of {} here and {} there", block, s.kv.blocks(),
                     run.from->label().blocks);
+  for (const auto& run : *state_runs)
+    for (const auto slot : slots)
+      if (slot == 0 || slot > s.kv.shape().state_slots || slot > run.from->label().state_slots)
+        return fail(errc::invalid_value, "state slot {} of {} here and {} there", slot,
+                    s.kv.shape().state_slots, run.from->label().state_slots);
   std::vector<result<void>> taken(s.team.size());
   s.team.run([&](unsigned member) {
     for (std::size_t i = member; i < blocks.size(); i += s.team.size())
@@ -331,14 +338,21 @@ result<void> engine_cpu::take_over(std::span<const kv_source> from,
         if (taken[member] = run.from->read(blocks[i], run.layer, own); !taken[member])
           return;
       }
+    for (std::size_t i = member; i < slots.size(); i += s.team.size())
+      for (const auto& run : *state_runs) {
+        const auto own = s.kv.states(slots[i], run.layer - s.holds.first_state_layer, run.count);
+        if (taken[member] = run.from->read_state(slots[i], run.layer, own); !taken[member])
+          return;
+      }
   });
   for (const auto& one : taken)
     if (!one)
       return one;
-  for (const auto& run : *runs)
-    if (!run.from->is_same())
-      return fail(errc::io_failed, "the KV memory of layers from {} on was reset",
-                  run.from->first_layer());
+  for (const auto* all : {&*runs, &*state_runs})
+    for (const auto& run : *all)
+      if (!run.from->is_same())
+        return fail(errc::io_failed, "the KV memory of layers from {} on was reset",
+                    run.from->first_layer());
   return {};
 }
 

@@ -76,11 +76,12 @@ public:
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override;
 
-  // Copies these blocks from shards with a different split of the same model. A sequence then
-  // continues here with the bits that it would have had there. Requires: no writes to the blocks
-  // and no step on this engine meanwhile. Errors: invalid_value (names a layer or block that is
-  // missing), io_failed; the blocks are then undefined.
-  result<void> take_over(std::span<const kv_source> from, std::span<const block_index> blocks);
+  // Copies these blocks, and slots of states, from shards with a different split of the same model.
+  // A sequence then continues here with the bits that it would have had there. Requires: no writes
+  // to them and no step on this engine meanwhile. Errors: invalid_value (names a layer, block or
+  // slot that is missing), io_failed; the blocks and slots are then undefined.
+  result<void> take_over(std::span<const kv_source> from, std::span<const block_index> blocks,
+                         std::span<const std::uint32_t> slots = {});
 
   // For tests and tools: the logits [vocabulary] of draw `index` of the last run, as modified by
   // the sampler. Requires: the last stage, rank 0, index < draws of that run.

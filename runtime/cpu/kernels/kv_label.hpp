@@ -9,11 +9,12 @@
 namespace baton::cpu {
 
 // The part of a model that a KV memory holds, beside its shape. Layers are counted among those
-// with attention.
+// with attention, and among those with states.
 struct kv_part {
   std::uint64_t model = 0; // includes the split into ranks, because the bits depend on it
   std::uint32_t first_layer = 0;
   std::uint32_t first_kv_head = 0;
+  std::uint32_t first_state_layer = 0;
   friend bool operator==(const kv_part&, const kv_part&) = default;
 };
 
@@ -26,7 +27,7 @@ struct kv_label {
   std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
   std::uint64_t block_positions = kv_block_positions;
   std::uint64_t blocks = 0;
-  std::uint64_t state_layers = 0, state_layer_bytes = 0, state_slots = 0;
+  std::uint64_t first_state_layer = 0, state_layers = 0, state_layer_bytes = 0, state_slots = 0;
   std::uint64_t incarnation = 0; // 0: nothing stored yet
 
   friend bool operator==(const kv_label&, const kv_label&) = default;
@@ -45,6 +46,7 @@ inline kv_label label_of(const kv_part& part, const kv_shape& shape, std::uint32
   l.head_size = shape.head_size;
   l.format = static_cast<std::uint64_t>(shape.format);
   l.blocks = blocks;
+  l.first_state_layer = part.first_state_layer;
   l.state_layers = shape.state_layers;
   l.state_layer_bytes = shape.state_layer_bytes;
   l.state_slots = shape.state_slots;

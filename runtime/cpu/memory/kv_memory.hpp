@@ -55,6 +55,12 @@ public:
                                     index * shape_.state_layer_bytes);
   }
 
+  // The same bytes, of consecutive layers.
+  std::span<std::byte> states(std::uint32_t slot, std::uint32_t first,
+                              std::uint32_t count) const noexcept {
+    return {reinterpret_cast<std::byte*>(state(slot, first)), count * shape_.state_layer_bytes};
+  }
+
   // Returns the blocks that no step of this process has used yet, out of those of the next step.
   // Always empty without a file, because that memory has larger pages.
   void first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out);

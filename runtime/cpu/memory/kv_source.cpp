@@ -37,7 +37,7 @@ result<kv_label> label_in(int fd) {
 std::optional<kv_shape> shape_of(const kv_label& l) {
   constexpr std::uint64_t most = 1U << 20U; // per field: far above any model, no overflow
   for (const auto part : {l.first_layer, l.layers, l.first_kv_head, l.kv_heads, l.head_size,
-                          l.state_layers, l.state_slots})
+                          l.first_state_layer, l.state_layers, l.state_slots})
     if (part > most)
       return std::nullopt;
   if (l.format >= kv_format_count || l.blocks > UINT32_MAX)
@@ -54,6 +54,26 @@ bool has_same_layout(const kv_label& theirs, const kv_part& own, const kv_shape&
   return theirs.model == own.model && theirs.first_kv_head == own.first_kv_head &&
          theirs.kv_heads == shape.kv_heads && theirs.head_size == shape.head_size &&
          theirs.format == static_cast<std::uint64_t>(shape.format);
+}
+
+// The sources of layers [first, end). `end_of(source, layer)` is the end of its layers from `layer`
+// on; 0: it has not this one.
+template <class EndOf>
+result<std::vector<kv_run>> runs_between(std::uint32_t first, std::uint32_t end,
+                                         std::string_view what, std::span<const kv_source> from,
+                                         EndOf end_of) {
+  std::vector<kv_run> runs;
+  for (auto layer = first; layer < end;) {
+    const auto who = std::find_if(from.begin(), from.end(),
+                                  [&](const kv_source& s) { return end_of(s, layer) != 0; });
+    if (who == from.end())
+      return fail(errc::invalid_value, "no shard on this machine has the {} of layer {}", what,
+                  layer);
+    const auto count = std::min(end, end_of(*who, layer)) - layer;
+    runs.push_back({&*who, layer, count});
+    layer += count;
+  }
+  return runs;
 }
 
 } // namespace
@@ -89,6 +109,20 @@ result<void> kv_source::read(block_index block, std::uint32_t layer,
                      std::uint64_t{layer - first_layer()} * layer_bytes);
 }
 
+result<void> kv_source::read_state(std::uint32_t slot, std::uint32_t layer,
+                                   std::span<std::byte> to) const {
+  const auto shape = *shape_of(label_);
+  ENSURE(slot >= 1 && slot <= shape.state_slots && layer >= first_state_layer() &&
+             layer + to.size() / shape.state_layer_bytes <= end_state_layer() &&
+             to.size() % shape.state_layer_bytes == 0,
+         "state slot {}, {} bytes from layer {} on, of layers {} to {}", slot, to.size(), layer,
+         first_state_layer(), end_state_layer());
+  return read_at(fd_, to,
+                 kv_label_bytes + label_.blocks * shape.block_bytes() +
+                     std::uint64_t{slot - 1} * shape.slot_bytes() +
+                     (layer - first_state_layer()) * shape.state_layer_bytes);
+}
+
 bool kv_source::is_same() const {
   const auto now = label_in(fd_);
   return now && *now == label_;
@@ -96,21 +130,26 @@ bool kv_source::is_same() const {
 
 result<std::vector<kv_run>> runs_of(const kv_part& own, const kv_shape& shape,
                                     std::span<const kv_source> from) {
-  std::vector<kv_run> runs;
-  const auto end = own.first_layer + shape.layers;
-  for (auto layer = own.first_layer; layer < end;) {
-    const auto who = std::find_if(from.begin(), from.end(), [&](const kv_source& s) {
-      return has_same_layout(s.label(), own, shape) && s.first_layer() <= layer &&
-             layer < s.end_layer();
-    });
-    if (who == from.end())
-      return fail(errc::invalid_value,
-                  "no shard on this machine has the keys and values of layer {}", layer);
-    const auto count = std::min(end, who->end_layer()) - layer;
-    runs.push_back({&*who, layer, count});
-    layer += count;
-  }
-  return runs;
+  return runs_between(own.first_layer, own.first_layer + shape.layers, "keys and values", from,
+                      [&](const kv_source& s, std::uint32_t layer) {
+                        return has_same_layout(s.label(), own, shape) && s.first_layer() <= layer &&
+                                       layer < s.end_layer()
+                                   ? s.end_layer()
+                                   : 0;
+                      });
+}
+
+result<std::vector<kv_run>> state_runs_of(const kv_part& own, const kv_shape& shape,
+                                          std::span<const kv_source> from) {
+  return runs_between(own.first_state_layer, own.first_state_layer + shape.state_layers, "states",
+                      from, [&](const kv_source& s, std::uint32_t layer) {
+                        const auto& theirs = s.label();
+                        return theirs.model == own.model &&
+                                       theirs.state_layer_bytes == shape.state_layer_bytes &&
+                                       s.first_state_layer() <= layer && layer < s.end_state_layer()
+                                   ? s.end_state_layer()
+                                   : 0;
+                      });
 }
 
 } // namespace baton::cpu

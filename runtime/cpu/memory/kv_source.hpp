@@ -37,6 +37,14 @@ public:
   // Fills `to` with whole layers of a block, starting at `layer` (of the model). Errors: io_failed.
   // Requires: the source has the block and the layers.
   result<void> read(block_index block, std::uint32_t layer, std::span<std::byte> to) const;
+  std::uint32_t first_state_layer() const noexcept {
+    return static_cast<std::uint32_t>(label_.first_state_layer);
+  }
+  std::uint32_t end_state_layer() const noexcept {
+    return static_cast<std::uint32_t>(label_.first_state_layer + label_.state_layers);
+  }
+  // The same for the state of a slot, numbered from 1, in layers with states.
+  result<void> read_state(std::uint32_t slot, std::uint32_t layer, std::span<std::byte> to) const;
   // Whether the contents still have the incarnation that open() found.
   bool is_same() const;
 
@@ -47,10 +55,10 @@ private:
   kv_label label_;
 };
 
-// Consecutive layers from one source.
+// Consecutive layers from one source, counted as in kv_part.
 struct kv_run {
   const kv_source* from = nullptr;
-  std::uint32_t layer = 0; // of the model
+  std::uint32_t layer = 0;
   std::uint32_t count = 0;
 };
 
@@ -58,5 +66,8 @@ struct kv_run {
 // a source of another model, split, shape or type does not count).
 result<std::vector<kv_run>> runs_of(const kv_part& own, const kv_shape& shape,
                                     std::span<const kv_source> from);
+// The same for the layers with states.
+result<std::vector<kv_run>> state_runs_of(const kv_part& own, const kv_shape& shape,
+                                          std::span<const kv_source> from);
 
 } // namespace baton::cpu

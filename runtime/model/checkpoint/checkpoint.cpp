@@ -60,7 +60,8 @@ result<void> checkpoint::add_one_to_norms() {
   }
   for (auto& tensor : tensors_) {
     auto& from = sources_.find(tensor.name)->second;
-    if (!tensor.name.ends_with("norm.weight") || !from.file) {
+    if (!tensor.name.ends_with("norm.weight") || tensor.name.ends_with("ssm_norm.weight") ||
+        !from.file) {
       continue;
     }
     std::vector<std::byte> raw(tensor.size_bytes());

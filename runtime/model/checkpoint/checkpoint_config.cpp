@@ -27,6 +27,15 @@ constexpr std::array glm_moe_fields = {
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 
+// Older files of LFM2 have other names.
+constexpr std::array lfm2_fields = {
+    plain_field{"conv_L_cache", "shortconv.l_cache", 3.0},
+    plain_field{"norm_eps", "attention.layer_norm_rms_epsilon", 1e-5},
+    plain_field{"block_ff_dim", "feed_forward_length"},
+    plain_field{"num_dense_layers", "leading_dense_block_count"},
+    plain_field{"routed_scaling_factor", "expert_weights_scale"},
+};
+
 constexpr std::array checkpoint_families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
     checkpoint_family{
@@ -44,6 +53,55 @@ constexpr std::array checkpoint_families = {
                       .family = "qwen3moe",
                       .window = window_rule::with_flag,
                       .experts = expert_rule::qwen3},
+    checkpoint_family{.architecture = "Qwen3_5ForCausalLM",
+                      .family = "qwen35",
+                      .adds_one_to_norms = true,
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.25,
+                      .norms = norm_names::as_post},
+    checkpoint_family{.architecture = "Qwen3_5ForConditionalGeneration",
+                      .family = "qwen35",
+                      .adds_one_to_norms = true,
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.25,
+                      .norms = norm_names::as_post,
+                      .has_nested_text = true},
+    checkpoint_family{.architecture = "Qwen3_5MoeForCausalLM",
+                      .family = "qwen35moe",
+                      .experts = expert_rule::qwen3,
+                      .adds_one_to_norms = true,
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.25,
+                      .norms = norm_names::as_post,
+                      .normalises_experts = true},
+    checkpoint_family{.architecture = "Qwen3_5MoeForConditionalGeneration",
+                      .family = "qwen35moe",
+                      .experts = expert_rule::qwen3,
+                      .adds_one_to_norms = true,
+                      .takes_partial_rotation = true,
+                      .rotated_part = 0.25,
+                      .norms = norm_names::as_post,
+                      .normalises_experts = true,
+                      .has_nested_text = true},
+    checkpoint_family{.architecture = "Lfm2ForCausalLM",
+                      .family = "lfm2",
+                      .ties_embeddings = true,
+                      .rope_base = 1e6,
+                      .ffn = moe_names::lfm2,
+                      .fields = lfm2_fields},
+    checkpoint_family{.architecture = "Lfm2MoeForCausalLM",
+                      .family = "lfm2moe",
+                      .experts = expert_rule::lfm2,
+                      .ties_embeddings = true,
+                      .rope_base = 1e6,
+                      .ffn = moe_names::lfm2,
+                      .fields = lfm2_fields,
+                      .normalises_experts = true},
+    checkpoint_family{.architecture = "GraniteMoeHybridForCausalLM",
+                      .family = "granitehybrid",
+                      .ffn = moe_names::granite_dense,
+                      .fields = granite_fields,
+                      .has_states = true},
     checkpoint_family{.architecture = "Phi3ForCausalLM",
                       .family = "phi3",
                       .window = window_rule::with_size,
@@ -171,6 +229,7 @@ result<checkpoint_config> config_reader::read() {
   out_.architecture = kind_.architecture;
   out_.names.norms = published_.norms;
   out_.names.experts = published_.ffn;
+  out_.names.is_nested = published_.has_nested_text;
   out_.rotates_halves = !published_.rotates_pairs;
   out_.adds_one_to_norms = published_.adds_one_to_norms;
   out_.has_attention_bias = kind_.has_attention_bias || kind_.takes_attention_bias;
@@ -185,11 +244,12 @@ result<checkpoint_config> config_reader::read() {
     put(key, value != nullptr || !otherwise ? value : &standard, std::string(field));
   }
   using step = result<void> (config_reader::*)();
-  for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
-                          &config_reader::read_granite_hybrid, &config_reader::read_experts,
-                          &config_reader::read_window, &config_reader::read_layer_types,
-                          &config_reader::read_rotated_layers, &config_reader::check_query_scale,
-                          &config_reader::read_rope, &config_reader::read_quantization}) {
+  for (const step each :
+       {&config_reader::check_off_fields, &config_reader::check_activation,
+        &config_reader::read_granite_hybrid, &config_reader::read_recurrence,
+        &config_reader::read_experts, &config_reader::read_window, &config_reader::read_layer_types,
+        &config_reader::read_rotated_layers, &config_reader::check_query_scale,
+        &config_reader::read_rope, &config_reader::read_quantization}) {
     if (auto r = (this->*each)(); !r) {
       return r.error();
     }
@@ -214,14 +274,22 @@ result<void> config_reader::read_granite_hybrid() {
   if (published_.ffn != moe_names::granite_dense) {
     return {};
   }
-  if (number("num_local_experts").value_or(8.0) != 0.0) {
-    return unsupported("num_local_experts", "0 with this class");
+  const bool is_mixture = number("num_local_experts").value_or(8.0) != 0.0;
+  if (is_mixture && !kind_.takes_experts) {
+    return unsupported("num_local_experts", "0 with this class and without recurrent layers");
   }
   const auto* size = member_of(config_, "shared_intermediate_size");
   if (size == nullptr) {
     return fail(errc::bad_model_file, "config.json: 'shared_intermediate_size' is missing");
   }
-  put("feed_forward_length", size, "shared_intermediate_size");
+  if (is_mixture) {
+    out_.names.experts = moe_names::granite;
+    put("expert_count", member_of(config_, "num_local_experts"), "num_local_experts");
+    put("expert_used_count", member_of(config_, "num_experts_per_tok"), "num_experts_per_tok");
+    put("expert_shared_feed_forward_length", size, "shared_intermediate_size");
+  } else {
+    put("feed_forward_length", size, "shared_intermediate_size");
+  }
   const json is_rotated = text_of(config_, "position_embedding_type") == "rope";
   put("rope.scaling.finetuned", &is_rotated, "position_embedding_type");
   return {};
@@ -250,6 +318,27 @@ result<void> config_reader::read_quantization() {
   return {};
 }
 
+// Whether `layer_types` names a layer that is recurrent.
+static bool has_recurrent_types(const json& config) {
+  const auto* list = member_of(config, "layer_types");
+  const auto is_recurrent = [](const json& kind) {
+    return kind == "mamba" || kind == "linear_attention";
+  };
+  return list == nullptr || !list->is_array() || std::ranges::any_of(*list, is_recurrent);
+}
+
+// The text model of a larger one, with the fields that stand beside it.
+static json nested_text(const json& config) {
+  const auto* text = member_of(config, "text_config");
+  json found = text != nullptr && text->is_object() ? *text : json::object();
+  for (const auto* field : {"tie_word_embeddings", "quantization_config"}) {
+    if (const auto* value = member_of(config, field); value != nullptr && !found.contains(field)) {
+      found[field] = *value;
+    }
+  }
+  return found;
+}
+
 result<checkpoint_config> read_checkpoint_config(const json& config) {
   const auto* list = member_of(config, "architectures");
   if (list == nullptr || !list->is_array() || list->size() != 1 || !(*list)[0].is_string()) {
@@ -257,12 +346,16 @@ result<checkpoint_config> read_checkpoint_config(const json& config) {
   }
   const auto name = (*list)[0].get<std::string>();
   const auto* published =
-      std::ranges::find(checkpoint_families, name, &checkpoint_family::architecture);
+      std::ranges::find_if(checkpoint_families, [&](const checkpoint_family& row) {
+        return row.architecture == name && (!row.has_states || has_recurrent_types(config));
+      });
   if (published == checkpoint_families.end()) {
     std::string names;
     for (const auto& row : checkpoint_families) {
-      names += names.empty() ? "" : ", ";
-      names += row.architecture;
+      if (!row.has_states) {
+        names += names.empty() ? "" : ", ";
+        names += row.architecture;
+      }
     }
     return fail(errc::unsupported_model, "config.json: architecture '{}': this build runs {}", name,
                 names);
@@ -271,7 +364,8 @@ result<checkpoint_config> read_checkpoint_config(const json& config) {
   if (!kind) {
     return kind.error();
   }
-  return config_reader(config, *published, *kind).read();
+  const json text = published->has_nested_text ? nested_text(config) : json();
+  return config_reader(published->has_nested_text ? text : config, *published, *kind).read();
 }
 
 } // namespace baton::model

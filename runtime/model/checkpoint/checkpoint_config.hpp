@@ -22,11 +22,12 @@ enum class norm_names : std::uint8_t {
   as_post, // before, where GGUF names the ffn's as if it came after attention
 };
 // granite_dense: an ffn by the names of Granite's shared experts.
-enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense };
+enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense, lfm2 };
 struct name_rules {
   norm_names norms = norm_names::before;
   moe_names experts = moe_names::mlp;
   std::optional<std::uint64_t> layer_count = {}; // later layers are left out
+  bool is_nested = false;                        // "model.language_model." in place of "model."
 };
 
 struct checkpoint_config {

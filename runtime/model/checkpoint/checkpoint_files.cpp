@@ -31,7 +31,9 @@ bool is_leftover(std::string_view published, const name_rules& rules) {
       return true;
     }
   }
-  return published.ends_with(".rotary_emb.inv_freq");
+  // The other parts of a larger model, and layers that guess further tokens.
+  const bool is_other = rules.is_nested && published.starts_with("model.visual.");
+  return is_other || published.starts_with("mtp.") || published.ends_with(".rotary_emb.inv_freq");
 }
 
 // The files that an index names, without duplicates. Errors: bad_model_file.
@@ -221,6 +223,11 @@ result<void> checkpoint::add(tensor_view view, source from) {
   if (view.name.ends_with(".ffn_gate_inp_shexp.weight") && view.shape.size() == 2 &&
       view.shape[1] == 1) {
     view.shape.pop_back(); // GGUF has a vector
+  }
+  if (view.name.ends_with("conv1d.weight") || view.name.ends_with("shortconv.conv.weight")) {
+    if (view.shape.size() == 3 && view.shape[1] == 1) {
+      view.shape.erase(view.shape.begin() + 1); // one input channel for each output
+    }
   }
   from.tensor = tensors_.size();
   const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));

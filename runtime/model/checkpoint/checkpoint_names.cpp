@@ -21,7 +21,8 @@ struct name_row {
 constexpr scope norms_before{norm_names::before, {}}, norms_both{norm_names::both, {}},
     norms_of_glm{norm_names::glm, {}}, norms_as_post{norm_names::as_post, {}},
     moe_of_mlp{{}, moe_names::mlp}, moe_of_mixtral{{}, moe_names::mixtral},
-    moe_of_granite{{}, moe_names::granite}, dense_granite{{}, moe_names::granite_dense};
+    moe_of_granite{{}, moe_names::granite}, dense_granite{{}, moe_names::granite_dense},
+    ffn_of_lfm2{{}, moe_names::lfm2};
 
 bool applies(const name_row& row, const name_rules& rules) {
   return row.where.norms.value_or(rules.norms) == rules.norms &&
@@ -31,6 +32,7 @@ bool applies(const name_row& row, const name_rules& rules) {
 constexpr std::array whole_names = {
     name_row{"lm_head.weight", "output.weight"},
     name_row{"model.embed_tokens.weight", "token_embd.weight"},
+    name_row{"model.embedding_norm.weight", "token_embd_norm.weight"},
     name_row{"model.norm.weight", "output_norm.weight"},
 };
 // A star represents the number of an expert; the experts' rows are consecutive.
@@ -41,7 +43,37 @@ constexpr std::array layer_names = {
     name_row{"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", moe_of_mixtral},
     name_row{"block_sparse_moe.output_linear.weight", "ffn_down_exps.weight", moe_of_granite},
     name_row{"block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight", moe_of_granite},
+    name_row{"conv.conv.weight", "shortconv.conv.weight"},
+    name_row{"conv.in_proj.weight", "shortconv.in_proj.weight"},
+    name_row{"conv.out_proj.weight", "shortconv.out_proj.weight"},
+    name_row{"feed_forward.expert_bias", "exp_probs_b.bias", ffn_of_lfm2},
+    name_row{"feed_forward.experts.*.w1.weight", "ffn_gate_exps.weight", ffn_of_lfm2},
+    name_row{"feed_forward.experts.*.w2.weight", "ffn_down_exps.weight", ffn_of_lfm2},
+    name_row{"feed_forward.experts.*.w3.weight", "ffn_up_exps.weight", ffn_of_lfm2},
+    name_row{"feed_forward.experts.down_proj", "ffn_down_exps.weight", ffn_of_lfm2},
+    name_row{"feed_forward.gate.weight", "ffn_gate_inp.weight", ffn_of_lfm2},
+    name_row{"feed_forward.w1.weight", "ffn_gate.weight", ffn_of_lfm2},
+    name_row{"feed_forward.w2.weight", "ffn_down.weight", ffn_of_lfm2},
+    name_row{"feed_forward.w3.weight", "ffn_up.weight", ffn_of_lfm2},
+    name_row{"ffn_norm.weight", "ffn_norm.weight", ffn_of_lfm2},
     name_row{"input_layernorm.weight", "attn_norm.weight"},
+    name_row{"linear_attn.A_log", "ssm_a"},
+    name_row{"linear_attn.conv1d.weight", "ssm_conv1d.weight"},
+    name_row{"linear_attn.dt_bias", "ssm_dt.bias"},
+    name_row{"linear_attn.in_proj_a.weight", "ssm_alpha.weight"},
+    name_row{"linear_attn.in_proj_b.weight", "ssm_beta.weight"},
+    name_row{"linear_attn.in_proj_qkv.weight", "attn_qkv.weight"},
+    name_row{"linear_attn.in_proj_z.weight", "attn_gate.weight"},
+    name_row{"linear_attn.norm.weight", "ssm_norm.weight"},
+    name_row{"linear_attn.out_proj.weight", "ssm_out.weight"},
+    name_row{"mamba.A_log", "ssm_a"},
+    name_row{"mamba.D", "ssm_d"},
+    name_row{"mamba.conv1d.bias", "ssm_conv1d.bias"},
+    name_row{"mamba.conv1d.weight", "ssm_conv1d.weight"},
+    name_row{"mamba.dt_bias", "ssm_dt.bias"},
+    name_row{"mamba.in_proj.weight", "ssm_in.weight"},
+    name_row{"mamba.norm.weight", "ssm_norm.weight"},
+    name_row{"mamba.out_proj.weight", "ssm_out.weight"},
     name_row{"mlp.down_proj.weight", "ffn_down.weight"},
     name_row{"mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", moe_of_mlp},
     name_row{"mlp.experts.down_proj", "ffn_down_exps.weight", moe_of_mlp},
@@ -59,6 +91,7 @@ constexpr std::array layer_names = {
     name_row{"mlp.shared_experts.up_proj.weight", "ffn_up_shexp.weight"},
     name_row{"mlp.up_proj.weight", "ffn_up.weight"},
     name_row{"mlp.gate_up_proj.weight", "ffn_up.weight"},
+    name_row{"operator_norm.weight", "attn_norm.weight", ffn_of_lfm2},
     name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_before},
     name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_of_glm},
     name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", norms_as_post},
@@ -67,11 +100,14 @@ constexpr std::array layer_names = {
     name_row{"post_mlp_layernorm.weight", "post_ffw_norm.weight", norms_of_glm},
     name_row{"post_self_attn_layernorm.weight", "post_attention_norm.weight", norms_of_glm},
     name_row{"pre_feedforward_layernorm.weight", "ffn_norm.weight", norms_both},
+    name_row{"self_attn.k_layernorm.weight", "attn_k_norm.weight", ffn_of_lfm2},
     name_row{"self_attn.k_norm.weight", "attn_k_norm.weight"},
     name_row{"self_attn.k_proj.bias", "attn_k.bias"},
     name_row{"self_attn.k_proj.weight", "attn_k.weight"},
     name_row{"self_attn.key_layernorm.weight", "attn_k_norm.weight"},
     name_row{"self_attn.o_proj.weight", "attn_output.weight"},
+    name_row{"self_attn.out_proj.weight", "attn_output.weight", ffn_of_lfm2},
+    name_row{"self_attn.q_layernorm.weight", "attn_q_norm.weight", ffn_of_lfm2},
     name_row{"self_attn.q_norm.weight", "attn_q_norm.weight"},
     name_row{"self_attn.q_proj.bias", "attn_q.bias"},
     name_row{"self_attn.q_proj.weight", "attn_q.weight"},
@@ -90,6 +126,8 @@ struct joint_row {
 constexpr std::array joint_rows = {
     joint_row{"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight",
               moe_names::granite},
+    joint_row{"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
+              moe_names::lfm2},
     joint_row{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
               moe_names::mlp},
     joint_row{"shared_mlp.input_linear.weight", "ffn_gate.weight", "ffn_up.weight",
@@ -130,17 +168,32 @@ std::string renamed(std::string_view name, const naming& from, const naming& to,
   return std::string(name);
 }
 
+// A text model within a larger one has the names that it has alone, behind a longer prefix.
+constexpr std::string_view alone = "model.", nested = "model.language_model.";
+
+std::string without_nesting(std::string_view published, const name_rules& rules) {
+  return rules.is_nested && published.starts_with(nested)
+             ? fmt::format("{}{}", alone, published.substr(nested.size()))
+             : std::string(published);
+}
+
 } // namespace
 
 std::string gguf_tensor_name(std::string_view published, const name_rules& rules) {
-  return renamed(published, published_names, gguf_names, rules);
+  return renamed(without_nesting(published, rules), published_names, gguf_names, rules);
 }
 
 std::string published_tensor_name(std::string_view name, const name_rules& rules) {
-  return renamed(name, gguf_names, published_names, rules);
+  auto published = renamed(name, gguf_names, published_names, rules);
+  if (rules.is_nested && published.starts_with(alone)) {
+    published = fmt::format("{}{}", nested, published.substr(alone.size()));
+  }
+  return published;
 }
 
-std::optional<joint_names> joint_names_of(std::string_view published, const name_rules& rules) {
+std::optional<joint_names> joint_names_of(std::string_view name, const name_rules& rules) {
+  const auto plain = without_nesting(name, rules);
+  const std::string_view published = plain;
   const auto prefix = published_names.layer_prefix;
   const auto dot =
       published.starts_with(prefix) ? published.find('.', prefix.size()) : std::string_view::npos;

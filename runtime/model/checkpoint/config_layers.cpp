@@ -1,6 +1,8 @@
 // The layers of config.json: experts, windows, rotated layers, the scale of queries.
 #include "runtime/model/checkpoint/config_reader.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace baton::model {
@@ -11,8 +13,9 @@ result<void> config_reader::read_experts() {
   if (published_.experts == expert_rule::none) {
     return {};
   }
-  const bool has_own_width =
-      published_.experts == expert_rule::qwen3 || published_.experts == expert_rule::glm;
+  const bool has_own_width = published_.experts == expert_rule::qwen3 ||
+                             published_.experts == expert_rule::glm ||
+                             published_.experts == expert_rule::lfm2;
   std::string_view count = "num_experts", other = "num_local_experts";
   if (published_.experts == expert_rule::glm) {
     count = "n_routed_experts";
@@ -21,7 +24,8 @@ result<void> config_reader::read_experts() {
     if (layers && *layers >= 0.0 && *layers < layers_max) {
       out_.names.layer_count = static_cast<std::uint64_t>(*layers);
     }
-  } else if (published_.experts != expert_rule::qwen3) {
+  } else if (published_.experts == expert_rule::mixtral ||
+             published_.experts == expert_rule::granite) {
     out_.names.experts =
         published_.experts == expert_rule::mixtral ? moe_names::mixtral : moe_names::granite;
     std::swap(count, other);
@@ -34,7 +38,7 @@ result<void> config_reader::read_experts() {
   if (has_own_width) {
     sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
     constexpr std::string_view norm = "norm_topk_prob";
-    const json standard = published_.experts == expert_rule::glm;
+    const json standard = published_.experts == expert_rule::glm || published_.normalises_experts;
     const auto* value = member_of(config_, norm);
     put("expert_weights_norm", value != nullptr ? value : &standard, std::string(norm));
   }
@@ -87,6 +91,9 @@ result<void> config_reader::read_window() {
 result<void> config_reader::read_layer_types() {
   constexpr std::string_view field = "layer_types", key = "attention.sliding_window_pattern";
   const auto* list = member_of(config_, field);
+  if (kind_.recurrent != mixer_kind::attention) {
+    return {}; // read_recurrent_layers()
+  }
   if (list == nullptr) {
     for (const auto* period : {"sliding_window_pattern", "_sliding_window_pattern"}) {
       if (const auto* n = member_of(config_, period); n != nullptr && has_window_) {
@@ -113,6 +120,117 @@ result<void> config_reader::read_layer_types() {
   if (has_window_) {
     put(key, &windowed, std::string(field));
   }
+  return {};
+}
+
+result<void> config_reader::read_recurrence() {
+  if (kind_.recurrent == mixer_kind::attention) {
+    return {};
+  }
+  struct wanted_flag {
+    const char* field;
+    bool value;
+  };
+  for (const auto& [field, value] :
+       {wanted_flag{"attn_output_gate", true}, wanted_flag{"mamba_conv_bias", true},
+        wanted_flag{"mamba_proj_bias", false}, wanted_flag{"conv_bias", false},
+        wanted_flag{"use_expert_bias", true}}) {
+    if (flag_of(config_, field, value) != value) {
+      return unsupported(field, value ? "true" : "false");
+    }
+  }
+  if (kind_.recurrent == mixer_kind::short_convolution) {
+    read_adjusted_ffn();
+  } else {
+    read_heads_of_states();
+  }
+  return read_recurrent_layers();
+}
+
+// Mamba's names in Granite, and those of the delta nets, with their defaults in transformers.
+void config_reader::read_heads_of_states() {
+  const json is_published = true; // heads in the order of key heads, logarithms of decays
+  put("ssm.has_grouped_heads", &is_published, "architectures");
+  const bool is_mamba = kind_.recurrent == mixer_kind::mamba2;
+  const auto size = [&](const char* delta, const char* mamba, double otherwise) {
+    return number(is_mamba ? mamba : delta).value_or(otherwise);
+  };
+  const auto value_heads = size("linear_num_value_heads", "mamba_n_heads", is_mamba ? 128 : 32);
+  const auto inner = is_mamba
+                         ? number("mamba_expand").value_or(2) * number("hidden_size").value_or(0)
+                         : value_heads * number("linear_value_head_dim").value_or(128);
+  put_count("ssm.inner_size", inner, is_mamba ? "mamba_expand" : "linear_value_head_dim");
+  put_count("ssm.time_step_rank", value_heads,
+            is_mamba ? "mamba_n_heads" : "linear_num_value_heads");
+  put_count("ssm.group_count", size("linear_num_key_heads", "mamba_n_groups", is_mamba ? 1 : 16),
+            is_mamba ? "mamba_n_groups" : "linear_num_key_heads");
+  put_count("ssm.state_size", size("linear_key_head_dim", "mamba_d_state", is_mamba ? 256 : 128),
+            is_mamba ? "mamba_d_state" : "linear_key_head_dim");
+  put_count("ssm.conv_kernel", size("linear_conv_kernel_dim", "mamba_d_conv", 4),
+            is_mamba ? "mamba_d_conv" : "linear_conv_kernel_dim");
+}
+
+// LFM2's ffn has two thirds of the size, times a factor, in whole multiples.
+void config_reader::read_adjusted_ffn() {
+  const auto given = number("block_ff_dim") ? number("block_ff_dim") : number("intermediate_size");
+  if (published_.experts != expert_rule::none || !given || !(*given > 0.0 && *given < 1e9) ||
+      !flag_of(config_, "block_auto_adjust_ff_dim", true)) {
+    return;
+  }
+  auto size = std::floor(2.0 * *given / 3.0);
+  const auto* factor = member_of(config_, "block_ffn_dim_multiplier");
+  const json standard = 1.0;
+  if (const auto times = number(factor != nullptr ? factor : &standard)) {
+    const auto multiple = number("block_multiple_of").value_or(256);
+    size = std::floor(*times * size);
+    if (multiple >= 1.0) {
+      size = multiple * std::ceil(size / multiple);
+    }
+  }
+  put_count("feed_forward_length", size, "block_ff_dim");
+}
+
+// `layer_types` says which layers are recurrent; older files of LFM2 list the others. Otherwise
+// the family has a period.
+result<void> config_reader::read_recurrent_layers() {
+  const auto layers = number("num_hidden_layers").value_or(0);
+  constexpr double layers_max = 1e4; // beyond, describe() refuses the number
+  if (!(layers >= 0.0 && layers < layers_max)) {
+    return {};
+  }
+  json recurrent = json::array();
+  const auto* types = member_of(config_, "layer_types");
+  const auto* full = member_of(config_, "full_attn_idxs");
+  if (types != nullptr && types->is_array()) {
+    for (std::size_t i = 0; i < types->size(); ++i) {
+      const auto& kind = (*types)[i];
+      const bool is_recurrent = kind == "linear_attention" || kind == "mamba" || kind == "conv";
+      if (!is_recurrent && kind != "full_attention" && kind != "attention") {
+        return fail(errc::unsupported_model, "config.json: 'layer_types' is {} for layer {}",
+                    shown(kind), i);
+      }
+      recurrent.push_back(is_recurrent);
+    }
+  } else if (kind_.has_recurrent_period) {
+    put("full_attention_interval", member_of(config_, "full_attention_interval"),
+        "full_attention_interval");
+    return {};
+  } else {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(layers); ++i) {
+      recurrent.push_back(full != nullptr && full->is_array() &&
+                          std::ranges::find(*full, json(i)) == full->end());
+    }
+  }
+  if (kind_.has_recurrent_period) {
+    put("full_attention_interval", &recurrent, "layer_types");
+    return {};
+  }
+  const auto heads = number("num_key_value_heads").value_or(0);
+  json counts = json::array();
+  for (const auto& is_recurrent : recurrent) {
+    counts.push_back(is_recurrent.get<bool>() ? 0U : static_cast<std::uint32_t>(heads));
+  }
+  put("attention.head_count_kv", &counts, "layer_types");
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/model/checkpoint/checkpoint_config.hpp"
 #include "runtime/model/family.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +16,7 @@ namespace baton::model {
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
 // The class whose fields and names a mixture's experts use.
-enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm };
+enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2 };
 
 // A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
 struct plain_field {
@@ -38,7 +39,10 @@ struct checkpoint_family {
   bool rotates_pairs = false;
   bool takes_no_window = false; // a model without one is of the family, too
   norm_names norms = norm_names::before;
-  moe_names ffn = moe_names::mlp; // the names of a dense model
+  moe_names ffn = moe_names::mlp;  // the names of a dense model
+  bool normalises_experts = false; // the default
+  bool has_nested_text = false;    // "text_config", and the names of a part of a larger model
+  bool has_states = false;         // a class with another row is of this one with recurrent layers
   std::span<const plain_field> fields = {};
 };
 
@@ -86,6 +90,10 @@ private:
 
   result<void> check_off_fields();
   result<void> read_granite_hybrid();
+  result<void> read_recurrence();
+  result<void> read_recurrent_layers();
+  void read_heads_of_states();
+  void read_adjusted_ffn();
   result<void> check_activation();
   result<void> read_experts();
   result<void> read_shared_experts();
@@ -104,6 +112,11 @@ private:
   // The context before scaling: config.json's own field wins, as in transformers.
   const json* original_context(const json& rope) const;
   void put_number(std::string_view key, double value, std::string field);
+  // A count; describe() refuses 0 and below by the field.
+  void put_count(std::string_view key, double value, std::string field) {
+    const json count = static_cast<std::uint64_t>(std::clamp(value, 0.0, 1e9));
+    put(key, &count, std::move(field));
+  }
   result<void> read_rotated_part(const json& rope);
 
   const json& config_;

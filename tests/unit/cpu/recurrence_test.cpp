@@ -43,13 +43,15 @@ struct scan_case {
 struct recurrent_model : family_golden {
   explicit recurrent_model(const std::string& name = "qwen35") : family_golden(name) {}
 
-  std::unique_ptr<cpu::engine_cpu> load(std::optional<int> kv_file = {}) const {
+  std::unique_ptr<cpu::engine_cpu> load(std::optional<int> kv_file = {},
+                                        std::optional<model::layer_range> range = {}) const {
     cpu::config c;
     c.kv_blocks = 16;
     c.rows_max = 256;
     c.state_slots = 8;
     c.kv_file = kv_file;
-    auto engine = cpu::engine_cpu::load(*file, description, model::whole(description), c);
+    auto engine =
+        cpu::engine_cpu::load(*file, description, range.value_or(model::whole(description)), c);
     REQUIRE_MESSAGE(engine, engine.error().message);
     return *std::move(engine);
   }
@@ -192,6 +194,62 @@ TEST_CASE("states outlive their engine in the memory that it shares") {
   CHECK(engine->limits().kv_incarnation == incarnation);
   CHECK(first_difference(expected, run_rows(*engine, golden.prompt, 100, 150, 1, 2)) == -1);
   close(fd);
+}
+
+TEST_CASE("states move to shards with another split of the layers") {
+  for (const auto& name : recurrent_family_names) {
+    CAPTURE(name);
+    const recurrent_model golden(name);
+    const auto layers = golden.description.layer_count;
+    const auto part = [&](std::uint32_t first, std::uint32_t end) {
+      return model::layer_range{first, end - first, first == 0, end == layers};
+    };
+    const auto whole = golden.load();
+    run_rows(*whole, golden.prompt, 0, 100, 0, 1);
+    const auto expected = run_rows(*whole, golden.prompt, 100, 150, 1, 2);
+    // From the cut behind layer 1 to the cut behind layer 2, and back to a whole model.
+    std::vector<int> fds;
+    std::vector<std::unique_ptr<cpu::engine_cpu>> before;
+    for (const auto& range : {part(0, 1), part(1, layers)}) {
+      fds.push_back(memfd_create("kv", MFD_CLOEXEC));
+      REQUIRE(fds.back() >= 0);
+      before.push_back(golden.load(fds.back(), range));
+    }
+    const auto run_stages = [&](const auto& stages, std::size_t from, std::size_t to,
+                                std::uint32_t state_from, std::uint32_t state_to) {
+      auto batch = batch_of({{.tokens = piece(golden.prompt, from, to),
+                              .position = static_cast<std::uint32_t>(from)}});
+      batch.slices[0].state_from = state_from;
+      batch.slices[0].state_to = state_to;
+      const auto middle = stages[0]->run(batch, {});
+      REQUIRE_MESSAGE(middle, middle.error().message);
+      REQUIRE(stages[1]->run(batch, middle->activations));
+    };
+    run_stages(before, 0, 100, 0, 5);
+    std::vector<cpu::kv_source> sources;
+    for (const int fd : fds) {
+      auto source = cpu::kv_source::open(fd);
+      REQUIRE_MESSAGE(source, source.error().message);
+      sources.push_back(*std::move(source));
+      close(fd);
+    }
+    const std::vector<block_index> blocks{0, 1};
+    const std::vector<std::uint32_t> slots{5}, beyond{9}, none{0};
+    std::vector<std::unique_ptr<cpu::engine_cpu>> after;
+    for (const auto& range : {part(0, 2), part(2, layers)}) {
+      after.push_back(golden.load({}, range));
+      const auto taken = after.back()->take_over(sources, blocks, slots);
+      REQUIRE_MESSAGE(taken, taken.error().message);
+    }
+    run_stages(after, 100, 150, 5, 6);
+    CHECK(first_difference(expected, after[1]->logits(0)) == -1);
+    const auto again = golden.load();
+    REQUIRE(again->take_over(sources, blocks, slots));
+    CHECK(first_difference(expected, run_rows(*again, golden.prompt, 100, 150, 5, 6)) == -1);
+    CHECK(again->take_over(sources, blocks, beyond).error().code == errc::invalid_value);
+    CHECK(again->take_over(sources, blocks, none).error().code == errc::invalid_value);
+    CHECK(again->take_over({sources.data(), 1}, blocks, slots).error().code == errc::invalid_value);
+  }
 }
 
 TEST_CASE("an engine with states refuses steps without slots, and ranks") {
