@@ -39,7 +39,9 @@ struct inspection {
 
 // For the default kv_cache_dtype.
 std::uint64_t kv_bytes_per_token(const model::description& m) {
-  const cpu::kv_shape shape{m.layer_count, m.kv_head_count, m.head_size};
+  const cpu::kv_shape shape{.layers = m.attention_layers(0, m.layer_count),
+                            .kv_heads = m.kv_head_count,
+                            .head_size = m.head_size};
   return shape.block_bytes() / cpu::kv_block_positions;
 }
 
@@ -114,6 +116,9 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
   if (m.expert_count > 0)
     print("experts", fmt::format("{} a layer, of width {}; a token uses {}", m.expert_count,
                                  m.expert_ffn_size, m.expert_used_count));
+  if (const auto recurrent = m.recurrent_layers(0, m.layer_count); recurrent > 0)
+    print("recurrent", fmt::format("{} of the layers; a sequence's state takes {}", recurrent,
+                                   human_bytes(m.state_bytes(0, m.layer_count))));
   print("context", fmt::format("{} positions, vocabulary {}", m.context_length, m.vocab_size));
   print("memory", fmt::format("weights {}, KV {} a token, {} for a full context",
                               human_bytes(packed_bytes), human_bytes(kv_bytes_per_token(m)),

@@ -13,6 +13,8 @@ constexpr std::uint64_t kv_cache_bytes_min = 1ull << 20; // the least that nodes
 struct model_needs {
   std::uint64_t weight_bytes = 0; // in memory, with the processes
   std::uint64_t block_bytes = 0;  // of a KV block in all layers
+  std::uint64_t slot_bytes = 0;   // of a recurrent state in all layers
+  std::uint64_t slots = 0;        // that the settings want
   std::uint32_t block_positions = 0;
 };
 
@@ -31,7 +33,9 @@ result<model_needs> needs_of(cluster_config config, const model::description& mo
     needs.weight_bytes += bytes_without_kv(s);
     kv_bytes += s.kv_bytes;
   }
-  needs.block_bytes = kv_bytes / plan->blocks;
+  needs.slot_bytes = model.state_bytes(0, model.layer_count);
+  needs.slots = plan->state_slots;
+  needs.block_bytes = (kv_bytes - needs.slots * needs.slot_bytes) / plan->blocks;
   needs.block_positions = plan->block_positions;
   return needs;
 }
@@ -74,7 +78,8 @@ result<model_fit> fit_model(const cluster_config& config, const model::descripti
   const auto available = machine.memory_available_bytes;
   const auto left = available - std::min(available, needs->weight_bytes);
   const auto room = static_cast<std::uint64_t>(static_cast<double>(left) * auto_kv_memory_share);
-  const auto blocks = room / needs->block_bytes;
+  const auto state_bytes = std::min(needs->slots * needs->slot_bytes, room / 2);
+  const auto blocks = (room - state_bytes) / needs->block_bytes;
   const auto positions = blocks * needs->block_positions;
   const auto given = config.model.max_model_len;
   const auto least = given != 0 ? given : std::min(context_min, model.context_length);
@@ -86,7 +91,9 @@ result<model_fit> fit_model(const cluster_config& config, const model::descripti
       given != 0 ? given : std::min<std::uint64_t>(model.context_length, positions));
   const auto one = blocks_for(fit.max_model_len, *needs) * needs->block_bytes;
   const auto usual = model_config().kv_cache_bytes.value_or(0);
-  fit.kv_cache_bytes = std::min(std::max({one, usual, kv_cache_bytes_min}), room);
+  // States get at most half of it.
+  const auto with_states = std::max(one + state_bytes, 2 * state_bytes);
+  fit.kv_cache_bytes = std::min(std::max({with_states, usual, kv_cache_bytes_min}), room);
   fit.weight_bytes = needs->weight_bytes;
   fit.memory_available = available;
   return fit;

@@ -15,6 +15,7 @@ namespace {
 
 // Keeps the copies between two steps below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
+constexpr std::uint64_t slots_min = 2; // recurrent states of one sequence
 
 struct place_on_device {
   std::string on;
@@ -81,9 +82,16 @@ result<void> check_memory(const cluster_plan& plan, const machines& known) {
 // Bytes per block of a shard: keys and values of its layers and heads.
 std::uint64_t block_bytes(const cluster_config& config, const model::description& model,
                           const shard_plan& shard) {
-  return cpu::kv_shape{shard.layers.count, shard.slice().kv_heads.count, model.head_size,
-                       config.model.kv_cache_dtype}
+  return cpu::kv_shape{.layers = model.attention_layers(shard.layers.first, shard.layers.end()),
+                       .kv_heads = shard.slice().kv_heads.count,
+                       .head_size = model.head_size,
+                       .format = config.model.kv_cache_dtype}
       .block_bytes();
+}
+
+// Bytes of a sequence's state in a shard's recurrent layers.
+std::uint64_t slot_bytes(const model::description& model, const shard_plan& shard) {
+  return model.state_bytes(shard.layers.first, shard.layers.end());
 }
 
 // The number of pipelines with devices on a machine that run at a time.
@@ -100,49 +108,91 @@ std::size_t pipelines_on(const cluster_config& config, const std::string& machin
   return std::max<std::size_t>(1, owners.size() + (has_shared ? loaded_at_once(config) : 0));
 }
 
+// KV blocks and slots of recurrent states, the same for every shard.
+struct kv_numbers {
+  std::uint64_t blocks = 0, slots = 0;
+};
+
+// A running sequence holds two states. A third one serves cached prefixes and sequences that wait.
+std::uint64_t slots_wanted(const cluster_config& config, const model::description& model) {
+  return model.recurrence ? std::uint64_t{3} * config.model.max_num_seqs : 0;
+}
+
+// Divides memory among blocks and slots, which get at most half of it.
+kv_numbers numbers_in(std::uint64_t bytes, const kv_numbers& wanted, std::uint64_t per_block,
+                      std::uint64_t per_slot) {
+  kv_numbers found = wanted;
+  if (per_slot > 0)
+    found.slots = std::min(found.slots, bytes / 2 / per_slot);
+  if (per_block > 0)
+    found.blocks = std::min(found.blocks, (bytes - found.slots * per_slot) / per_block);
+  return found;
+}
+
 // "auto": enough for max_num_seqs sequences of max_model_len, limited by the memory of every
 // machine.
-std::uint64_t auto_blocks(const cluster_config& config, const model::description& model,
-                          const cluster_plan& plan, const machines& known) {
+kv_numbers auto_numbers(const cluster_config& config, const model::description& model,
+                        const cluster_plan& plan, const machines& known) {
   const auto context_blocks =
       (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
-  auto blocks = std::uint64_t{config.model.max_num_seqs} * context_blocks;
+  kv_numbers found{.blocks = std::uint64_t{config.model.max_num_seqs} * context_blocks,
+                   .slots = slots_wanted(config, model)};
   for (const auto& [name, machine] : known) {
-    std::uint64_t per_block = 0;
+    std::uint64_t per_block = 0, per_slot = 0;
     for (const auto& s : plan.shards)
-      if (s.machine == name)
+      if (s.machine == name) {
         per_block += block_bytes(config, model, s);
+        per_slot += slot_bytes(model, s);
+      }
     const auto taken = std::min(bytes_without_kv(plan, name), machine.memory_available_bytes);
     const auto share = static_cast<std::uint64_t>(
         static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share /
         static_cast<double>(pipelines_on(config, name)));
-    if (per_block > 0)
-      blocks = std::min(blocks, share / per_block);
+    found = numbers_in(share, found, per_block, per_slot);
   }
-  return blocks;
+  return found;
+}
+
+error too_few_blocks(const cluster_config& config, const cluster_plan& plan, const kv_numbers& has,
+                     std::uint64_t per_block, std::uint64_t per_slot) {
+  const auto context_blocks =
+      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
+  const auto given =
+      config.model.kv_cache_bytes.value_or(has.blocks * per_block + has.slots * per_slot);
+  const auto needed = std::max(context_blocks * per_block + has.slots * per_slot,
+                               std::uint64_t{2} * slots_min * per_slot);
+  if (per_slot > 0 && has.slots < slots_min)
+    return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
+                      "model.kv_cache_bytes of {}{} holds {} recurrent states of {}, and a "
+                      "sequence needs {}: give {} or more",
+                      human_bytes(given), config.model.kv_cache_bytes ? "" : " (\"auto\")",
+                      has.slots, human_bytes(per_slot), slots_min, human_bytes(needed));
+  return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
+                    "model.kv_cache_bytes of {}{} holds {} positions, fewer than one sequence of "
+                    "max_model_len {}: give {} or lower model.max_model_len",
+                    human_bytes(given), config.model.kv_cache_bytes ? "" : " (\"auto\")",
+                    has.blocks * cpu::kv_block_positions, plan.max_model_len, human_bytes(needed));
 }
 
 result<void> place_blocks(const cluster_config& config, const model::description& model,
                           const machines& known, cluster_plan& plan) {
-  std::uint64_t per_block = 0;
-  for (const auto& s : plan.shards)
+  std::uint64_t per_block = 0, per_slot = 0;
+  for (const auto& s : plan.shards) {
     per_block += block_bytes(config, model, s);
-  const auto kv_bytes = config.model.kv_cache_bytes
-                            ? *config.model.kv_cache_bytes
-                            : auto_blocks(config, model, plan, known) * per_block;
-  auto blocks = kv_bytes / per_block;
-  auto context_blocks =
+    per_slot += slot_bytes(model, s);
+  }
+  const auto has = config.model.kv_cache_bytes
+                       ? numbers_in(*config.model.kv_cache_bytes,
+                                    {.blocks = 1U << 30U, .slots = slots_wanted(config, model)},
+                                    per_block, per_slot)
+                       : auto_numbers(config, model, plan, known);
+  const auto context_blocks =
       (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
-  if (blocks < context_blocks)
-    return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
-                      "model.kv_cache_bytes of {}{} holds {} positions, fewer than one sequence of "
-                      "max_model_len {}: "
-                      "give {} or lower model.max_model_len",
-                      human_bytes(kv_bytes), config.model.kv_cache_bytes ? "" : " (\"auto\")",
-                      blocks * cpu::kv_block_positions, plan.max_model_len,
-                      human_bytes(context_blocks * per_block));
-  plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 30));
+  if (has.blocks < context_blocks || (per_slot > 0 && has.slots < slots_min))
+    return too_few_blocks(config, plan, has, per_block, per_slot);
+  plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(has.blocks, 1u << 30));
   plan.block_positions = cpu::kv_block_positions;
+  plan.state_slots = static_cast<std::uint32_t>(has.slots);
   if (config.model.swap_space > 0 && config.model.swap_space < per_block)
     return fail_param(errc::does_not_fit, "model.swap_space",
                       "model.swap_space of {} holds no KV block: give {} or more, or 0 for none",
@@ -150,7 +200,7 @@ result<void> place_blocks(const cluster_config& config, const model::description
   plan.swap_blocks = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(config.model.swap_space / per_block, swap_blocks_max));
   for (auto& s : plan.shards)
-    s.kv_bytes = plan.blocks * block_bytes(config, model, s);
+    s.kv_bytes = plan.blocks * block_bytes(config, model, s) + has.slots * slot_bytes(model, s);
   return {};
 }
 

@@ -107,6 +107,7 @@ struct cluster_plan {
   std::uint32_t blocks = 0; // KV blocks, the same for every shard
   std::uint32_t block_positions = 0;
   std::uint32_t swap_blocks = 0; // blocks in each shard's swap space
+  std::uint32_t state_slots = 0; // slots of recurrent states, the same for every shard; 0: none
   std::uint32_t max_model_len = 0;
   std::vector<shard_plan> shards; // [stage * width + rank]
 };

@@ -127,7 +127,13 @@ std::string plan_table(const cluster_config& config, const model::description& m
   text += fmt::format(
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
-      plan.max_model_len, config.model.max_num_seqs);
+      plan.max_model_len,
+      plan.state_slots == 0 ? config.model.max_num_seqs
+                            : std::min(config.model.max_num_seqs, plan.state_slots / 2));
+  if (plan.state_slots > 0)
+    text += fmt::format("  recurrent states: {} of {} in the memory of the KV cache; a sequence "
+                        "that runs holds two\n",
+                        plan.state_slots, human_bytes(model.state_bytes(0, model.layer_count)));
   if (const auto line = sampling_text(config.model); !line.empty())
     text += fmt::format("  sampling defaults: {}\n", line);
   text += scarcity(config, plan);
@@ -156,6 +162,7 @@ nlohmann::ordered_json plan_json(const cluster_config& config, const model::desc
                               {"kv_blocks", plan.blocks},
                               {"kv_block_positions", plan.block_positions},
                               {"swap_blocks", plan.swap_blocks},
+                              {"state_slots", plan.state_slots},
                               {"max_model_len", plan.max_model_len},
                               {"max_num_seqs", config.model.max_num_seqs},
                               {"sampling", sampling_json(sampling_of(config.model))},

@@ -41,6 +41,7 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   settings.threads = plan.threads;
   settings.cpus.assign(plan.cores.begin(), plan.cores.end());
   settings.kv_blocks = all.blocks;
+  settings.state_slots = std::max(all.state_slots, settings.state_slots);
   settings.kv_cache_dtype = context.config.model.kv_cache_dtype;
   settings.kv_file = kv_file;
   settings.swap_blocks = all.swap_blocks;
@@ -175,7 +176,7 @@ std::function<result<void>(const kv_handover&)> shard_engine::take_over() const 
   if (foreign_)
     return nullptr;
   return [own = native_, dir = context_->dir](const kv_handover& takes) {
-    return own->take_over(find_kv(dir, takes.kv_incarnations), takes.blocks);
+    return own->take_over(find_kv(dir, takes.kv_incarnations), takes.blocks, takes.states);
   };
 }
 
