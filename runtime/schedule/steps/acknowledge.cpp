@@ -50,7 +50,7 @@ void acknowledgement::on_sampled(const sampled& step) {
     ++duplicate_results_;
     return;
   }
-  const auto& [parts, copied] = *landed;
+  const auto& [parts, copied, lacks_copies] = *landed;
   for (const service_order& who : copied)
     if (sequence* s = sequences_.find(who))
       --s->copying;
@@ -67,7 +67,8 @@ void acknowledgement::on_sampled(const sampled& step) {
                    step.samples.size(), draws, step.pooled.size(), pools);
   record_step(step, parts, failure.has_value());
   if (failure) {
-    fail_step(step.batch, parts, *failure);
+    fail_step(step.batch, *landed, *failure);
+    flights_.lose_copies(copied);
     for (const service_order& who : copied)
       if (sequence* s = sequences_.find(who))
         sequences_.lose_copies(*s);
@@ -232,14 +233,16 @@ void acknowledgement::take_scores(sequence& s, const pooled& result) {
 // Ends the offending sequence if it is known; otherwise each of the batch is retried alone, once.
 // After a memory shortage (does_not_fit) a sequence that was alone by chance is retried once more,
 // because the shortage may have been temporary. A failure may arrive before that of an earlier step
-// that it depends on: then it proves nothing, and the step is redone.
-void acknowledgement::fail_step(batch_id batch, const std::vector<part>& parts, const error& why) {
-  for (const part& p : parts) {
-    const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
+// that it depends on: then it proves nothing, and the step is redone. So does a failure behind lost
+// copies.
+void acknowledgement::fail_step(batch_id batch, const flight& failed, const error& why) {
+  const bool is_alone = failed.parts.size() == 1 && !failed.lacks_copies;
+  for (const part& p : failed.parts) {
+    const bool is_in_order = p.position == p.of->computed && p.of->copying == 0 && !p.of->is_void;
     sequence& s = land(batch, p);
     sequences_.discard(s, p.state_to);
     if (is_in_order && s.state != sequence_state::ended) {
-      if (parts.size() == 1 && (s.is_isolated || why.code != errc::does_not_fit)) {
+      if (is_alone && (s.is_isolated || why.code != errc::does_not_fit)) {
         output_.fail_choice(s, why);
       } else {
         s.is_void = s.is_isolated = true;

@@ -36,7 +36,7 @@ private:
   bool land_late(const sampled& step);
   template <class Parts>
   void record_step(const sampled& step, const Parts& parts, bool has_failed);
-  void fail_step(batch_id batch, const std::vector<part>& parts, const error& why);
+  void fail_step(batch_id batch, const flight& failed, const error& why);
 
   const scheduler_config& config_;
   const pipeline_state& pipeline_;

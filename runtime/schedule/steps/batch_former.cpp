@@ -267,10 +267,11 @@ micro_batch batch_former::form(const std::vector<planned>& plan, time_point now)
   batch.batch = next_batch_;
   batch.epoch = *pipeline_.epoch;
   ++next_batch_.value;
-  auto& [parts, copied] = flights_.add(batch.batch);
+  auto& flight = flights_.add(batch.batch);
+  auto& parts = flight.parts;
   auto pending = sequences_.take_copies();
   batch.copies = std::move(pending.copies);
-  copied = std::move(pending.of);
+  flight.copied = std::move(pending.of);
   parts.reserve(plan.size());
   batch.slices.reserve(plan.size());
   batch.tokens.reserve(plan.size());

@@ -1,5 +1,7 @@
 #include "runtime/schedule/steps/flights.hpp"
 
+#include <algorithm>
+
 namespace baton::schedule {
 
 namespace {
@@ -25,6 +27,12 @@ std::optional<flight> flights::take(batch_id batch) {
 
 std::optional<std::vector<late_part>> flights::take_late(batch_id batch) {
   return taken_from(late_, batch);
+}
+
+void flights::lose_copies(const std::vector<service_order>& copied) {
+  for (auto& [batch, f] : flights_)
+    f.lacks_copies |= std::find_first_of(f.copied.begin(), f.copied.end(), copied.begin(),
+                                         copied.end()) != f.copied.end();
 }
 
 void flights::close_epoch() {

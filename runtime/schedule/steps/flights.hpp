@@ -27,6 +27,7 @@ struct part {             // one slice of a batch in flight
 struct flight { // a micro-batch
   std::vector<part> parts;
   std::vector<service_order> copied; // sequences whose blocks it copies to or from swap space
+  bool lacks_copies = false;         // an earlier step that copies for them has failed
 };
 struct late_part { // of a batch that was in flight when the epoch closed
   service_order who;
@@ -53,6 +54,8 @@ public:
   std::optional<flight> take(batch_id batch);
   // None if it was not in flight when the epoch closed, or carried copies, which are lost.
   std::optional<std::vector<late_part>> take_late(batch_id batch);
+  // The copies of a step for these sequences may not have been made.
+  void lose_copies(const std::vector<service_order>& copied);
   void close_epoch();
   void open_epoch() { late_.clear(); }
 

@@ -155,6 +155,47 @@ TEST_CASE("copies of a failed step are not trusted") {
   f.check_at_rest();
 }
 
+TEST_CASE("a step that copies back what a failed step should have copied out blames no request") {
+  auto config = small_config();
+  config.max_num_batched_tokens = 16;
+  fixture f(config, {.stages = 3, .blocks = 7, .block_positions = 4, .swap_blocks = 8});
+  for (int i = 0; i < 3; ++i)
+    f.start(5, 10);
+  std::map<batch_id, micro_batch> out;
+  std::optional<micro_batch> carrier, back;
+  for (int i = 0; i < 200 && !back; ++i) {
+    while (auto batch = f.s.next()) {
+      const bool is_out = !batch->copies.empty() && batch->copies[0].is_out;
+      auto& kept = is_out ? carrier : back;
+      if (!batch->copies.empty())
+        kept = std::move(batch);
+      else
+        out.emplace(batch->batch, std::move(*batch));
+    }
+    if (!out.empty()) {
+      f.answer(out.begin()->second);
+      out.erase(out.begin());
+    } else if (carrier && !back) { // one ends that is not in it, which makes room
+      cancel gone;
+      gone.ticket = {carrier->slices[0].sequence.ticket.value == 1 ? 2U : 1U};
+      f.s.cancel(gone);
+    }
+  }
+  REQUIRE(carrier);
+  REQUIRE(back);
+  REQUIRE(back->slices.size() == 1);
+  f.answer_failure(*carrier); // alone: its sequence ends
+  f.answer_failure(*back);
+  for (const auto& [number, batch] : out)
+    f.answer(batch);
+  f.run_all();
+  std::map<ticket_id, std::uint32_t> tokens;
+  for (const auto& m : f.s.take().tokens)
+    tokens[m.ticket] += static_cast<std::uint32_t>(m.samples.size());
+  CHECK(tokens.at({3}) == 10);
+  f.check_at_rest();
+}
+
 TEST_CASE("the end of an epoch clears swap space, even if KV was kept") {
   preempted f(8);
   SUBCASE("while swapping out") {}
