@@ -25,6 +25,8 @@ std::string load_lines(const load_report& l) {
   if (l.swap_blocks_total > 0)
     text += fmt::format("  swapped {}  swap blocks {}/{}\n", l.swapped, l.swap_blocks_used,
                         l.swap_blocks_total);
+  if (l.state_slots_total > 0)
+    text += fmt::format("  state slots {}/{}\n", l.state_slots_used, l.state_slots_total);
   return text;
 }
 
@@ -128,6 +130,8 @@ nlohmann::ordered_json load_json(const load_report& l) {
           {"swapped", l.swapped},
           {"swap_blocks_used", l.swap_blocks_used},
           {"swap_blocks", l.swap_blocks_total},
+          {"state_slots_used", l.state_slots_used},
+          {"state_slots", l.state_slots_total},
           {"steps", l.steps},
           {"recoveries", l.recoveries},
           {"recovery_seconds", l.recovery_seconds},

@@ -33,6 +33,8 @@ ordered load_json(const load_report& l) {
           {"swap_blocks_total", l.swap_blocks_total},
           {"swapped_out_blocks", l.swapped_out_blocks},
           {"swapped_in_blocks", l.swapped_in_blocks},
+          {"state_slots_used", l.state_slots_used},
+          {"state_slots_total", l.state_slots_total},
           {"max_batch_total_tokens", l.max_batch_total_tokens},
           {"prefix_cache_queries", l.prefix_cache_queries},
           {"prefix_cache_hits", l.prefix_cache_hits},

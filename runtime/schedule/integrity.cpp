@@ -24,6 +24,8 @@ load_report scheduler::load() const {
   report.blocks_total = static_cast<std::uint32_t>(blocks.total());
   report.swap_blocks_used = static_cast<std::uint32_t>(blocks.swap_used());
   report.swap_blocks_total = static_cast<std::uint32_t>(blocks.swap_total());
+  report.state_slots_used = static_cast<std::uint32_t>(sequences_.states().used());
+  report.state_slots_total = static_cast<std::uint32_t>(sequences_.states().total());
   report.max_batch_total_tokens =
       std::uint64_t{report.blocks_total} * context_.pipeline.shape.block_positions;
   if (config_.max_batch_total_tokens != 0)
