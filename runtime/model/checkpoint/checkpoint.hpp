@@ -48,10 +48,12 @@ public:
 
 private:
   struct expert_matrix;
-  // Every second half of `own` rows of a tensor: gate or up of each expert, or of an ffn.
+  // Gate or up of each expert, or of an ffn. It is every second half of `own` rows of a tensor, or
+  // every second of its units, which are rows or elements. A row of ours has `units` of them.
   struct rows_part {
     tensor_view stored;
     std::uint64_t own = 0, first = 0;
+    std::uint64_t units = 0, unit_bytes = 0; // 0: halves
   };
   // The location of a tensor's bytes: in one file, in several tensors of files, or in memory (made
   // by this class).
@@ -104,6 +106,11 @@ private:
                          std::uint64_t count, std::span<std::byte> out) const;
   result<void> read_part_rows(const source& from, std::uint64_t first,
                               std::span<std::byte> out) const;
+  result<void> read_alternate_units(const source& from, std::uint64_t first,
+                                    std::span<std::byte> out) const;
+  // Rows [first, first + count) of the tensor that a part is of.
+  result<void> read_whole_rows(const source& from, std::uint64_t first,
+                               std::span<std::byte> out) const;
   result<void> read_expert_rows(const source& from, std::uint64_t first,
                                 std::span<std::byte> out) const;
   // Requires: the key is present or was requested as required.

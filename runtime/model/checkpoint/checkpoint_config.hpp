@@ -22,7 +22,7 @@ enum class norm_names : std::uint8_t {
   as_post, // before, where GGUF names the ffn's as if it came after attention
 };
 // granite_dense: an ffn by the names of Granite's shared experts.
-enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense, lfm2 };
+enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense, lfm2, gpt_oss };
 struct name_rules {
   norm_names norms = norm_names::before;
   moe_names experts = moe_names::mlp;
@@ -56,11 +56,16 @@ std::string gguf_tensor_name(std::string_view published, const name_rules& rules
 std::string published_tensor_name(std::string_view name, const name_rules& rules);
 
 // A published tensor whose rows are those of gate and then of up, of each expert if there are some;
-// with GGUF's names of both.
+// with GGUF's names of both. Interleaved, they alternate, and so do the biases of each expert.
 struct joint_names {
   std::string gate, up;
+  bool is_interleaved = false;
+  bool is_of_biases = false;
 };
 std::optional<joint_names> joint_names_of(std::string_view published, const name_rules& rules);
+
+// Whether a tensor of floats has its inputs before its outputs.
+bool is_transposed(std::string_view published, const name_rules& rules);
 
 // "model.layers.3.mlp.experts.*.up_proj.weight" and 7 for the name with 7 instead of the star.
 struct expert_name {

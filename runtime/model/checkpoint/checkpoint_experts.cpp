@@ -69,19 +69,28 @@ result<void> checkpoint::add_experts(const std::string& name, source from) {
 result<void> checkpoint::add_joint(const tensor_view& joint, const source& from,
                                    const joint_names& names) {
   const auto& shape = joint.shape;
-  if (shape.size() < 2 || shape.size() > 3 || shape[1] == 0 || shape[1] % 2 != 0) {
+  // A row of biases has the gates and ups of an expert.
+  const std::size_t halved = names.is_of_biases ? 0 : 1;
+  if (shape.size() < 2 || shape.size() > 3 || shape[halved] % 2 != 0 ||
+      (names.is_of_biases && from.quantised != nullptr)) {
     return fail(errc::bad_model_file, "{}: tensor '{}' is {}, not of gates and ups",
                 from.file ? files_[*from.file].path().string() : path_.string(), from.published,
                 shape_of(joint));
   }
-  const std::uint64_t half = shape[1] / 2;
+  const std::uint64_t half = shape[halved] / 2;
+  const std::uint64_t element_bytes = tensor_type_traits(joint.type).block_bytes;
   for (const auto& [name, first] : {std::pair(names.gate, std::uint64_t{0}), {names.up, half}}) {
     auto view = joint;
     view.name = name;
-    view.shape[1] = half;
+    view.shape[halved] = half;
     view.bytes = {};
     auto of_half = from;
-    of_half.part = {joint, half, first};
+    of_half.part = rows_part{.stored = joint, .own = half, .first = first};
+    if (names.is_interleaved) {
+      of_half.part->first = first == 0 ? 0 : 1;
+      of_half.part->units = names.is_of_biases ? half : 1;
+      of_half.part->unit_bytes = names.is_of_biases ? element_bytes : joint.row_bytes();
+    }
     if (auto r = add(std::move(view), std::move(of_half)); !r) {
       return r;
     }
@@ -91,16 +100,48 @@ result<void> checkpoint::add_joint(const tensor_view& joint, const source& from,
 
 result<void> checkpoint::read_part_rows(const source& from, std::uint64_t first,
                                         std::span<std::byte> out) const {
-  const auto& [stored, own, begin] = *from.part;
+  const auto& [stored, own, begin, units, unit_bytes] = *from.part;
+  if (units != 0) {
+    return read_alternate_units(from, first, out);
+  }
   const auto row_bytes = stored.row_bytes();
   while (!out.empty()) {
     const auto count = std::min(out.size() / row_bytes, own - first % own);
     const auto at = first / own * 2 * own + begin + first % own;
-    const auto to = out.first(count * row_bytes);
-    const auto read = from.quantised ? from.quantised->copy_rows(files_, at, count, to)
-                                     : files_[*from.file].read(stored, at * row_bytes, to);
-    if (!read) {
-      return read;
+    if (auto r = read_whole_rows(from, at, out.first(count * row_bytes)); !r) {
+      return r;
+    }
+    out = out.subspan(count * row_bytes);
+    first += count;
+  }
+  return {};
+}
+
+result<void> checkpoint::read_whole_rows(const source& from, std::uint64_t first,
+                                         std::span<std::byte> out) const {
+  const auto& stored = from.part->stored;
+  const auto row_bytes = stored.row_bytes();
+  return from.quantised ? from.quantised->copy_rows(files_, first, out.size() / row_bytes, out)
+                        : files_[*from.file].read(stored, first * row_bytes, out);
+}
+
+// Whole rows of the stored tensor are read: a row of biases, or two rows of a matrix.
+result<void> checkpoint::read_alternate_units(const source& from, std::uint64_t first,
+                                              std::span<std::byte> out) const {
+  const auto& [stored, own, parity, units, unit_bytes] = *from.part;
+  constexpr std::size_t bytes_together = std::size_t{1} << 20U;
+  const auto row_bytes = units * unit_bytes, stored_bytes = stored.row_bytes();
+  const auto together = std::max<std::size_t>(bytes_together / (2 * row_bytes), 1);
+  std::vector<std::byte> both;
+  while (!out.empty()) {
+    const auto count = std::min(out.size() / row_bytes, together);
+    both.resize(2 * count * row_bytes);
+    if (auto r = read_whole_rows(from, first * 2 * row_bytes / stored_bytes, both); !r) {
+      return r;
+    }
+    for (std::size_t unit = 0; unit < count * units; ++unit) {
+      std::ranges::copy(std::span(both).subspan((2 * unit + parity) * unit_bytes, unit_bytes),
+                        out.begin() + static_cast<std::ptrdiff_t>(unit * unit_bytes));
     }
     out = out.subspan(count * row_bytes);
     first += count;

@@ -1,6 +1,7 @@
 // Finds the tensors in the files of a directory, by GGUF's names; those of a quantised module are
 // joined to one matrix. checkpoint_experts.cpp handles experts.
 #include "runtime/model/checkpoint/checkpoint.hpp"
+#include "runtime/model/checkpoint/transposed_matrix.hpp"
 
 #include <algorithm>
 #include <array>
@@ -186,6 +187,17 @@ result<void> checkpoint::add_part(const stored_tensor& part, module_part name) {
 }
 
 result<void> checkpoint::add_stored(const stored_tensor& stored) {
+  if (is_transposed(stored.view.name, config_.names)) {
+    auto matrix = transposed(stored);
+    if (!matrix) {
+      return fail(matrix.error().code, "{}: {}", files_[stored.file].path().string(),
+                  matrix.error().message);
+    }
+    auto view = (*matrix)->view();
+    return add_published(
+        stored.view.name, std::move(view),
+        {.file = stored.file, .published = stored.view.name, .quantised = *std::move(matrix)});
+  }
   return add_published(stored.view.name, stored.view,
                        {.file = stored.file, .published = stored.view.name});
 }
@@ -302,7 +314,7 @@ result<void> checkpoint::join_matrix(const module_parts& parts, const std::strin
     return fail(matrix.error().code, "{}: {}", path_.string(), matrix.error().message);
   }
   auto view = (*matrix)->view();
-  return add_published(parts.module + ".weight", std::move(view),
+  return add_published(config_.quantised->published_of(parts.module), std::move(view),
                        {.published = published, .quantised = *std::move(matrix)});
 }
 

@@ -22,7 +22,7 @@ constexpr scope norms_before{norm_names::before, {}}, norms_both{norm_names::bot
     norms_of_glm{norm_names::glm, {}}, norms_as_post{norm_names::as_post, {}},
     moe_of_mlp{{}, moe_names::mlp}, moe_of_mixtral{{}, moe_names::mixtral},
     moe_of_granite{{}, moe_names::granite}, dense_granite{{}, moe_names::granite_dense},
-    ffn_of_lfm2{{}, moe_names::lfm2};
+    ffn_of_lfm2{{}, moe_names::lfm2}, moe_of_gpt_oss{{}, moe_names::gpt_oss};
 
 bool applies(const name_row& row, const name_rules& rules) {
   return row.where.norms.value_or(rules.norms) == rules.norms &&
@@ -77,11 +77,15 @@ constexpr std::array layer_names = {
     name_row{"mlp.down_proj.weight", "ffn_down.weight"},
     name_row{"mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", moe_of_mlp},
     name_row{"mlp.experts.down_proj", "ffn_down_exps.weight", moe_of_mlp},
+    name_row{"mlp.experts.down_proj", "ffn_down_exps.weight", moe_of_gpt_oss},
+    name_row{"mlp.experts.down_proj_bias", "ffn_down_exps.bias", moe_of_gpt_oss},
     name_row{"mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", moe_of_mlp},
     name_row{"mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", moe_of_mlp},
     name_row{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     name_row{"mlp.gate.weight", "ffn_gate_inp.weight", moe_of_mlp},
     name_row{"mlp.gate_proj.weight", "ffn_gate.weight"},
+    name_row{"mlp.router.bias", "ffn_gate_inp.bias", moe_of_gpt_oss},
+    name_row{"mlp.router.weight", "ffn_gate_inp.weight", moe_of_gpt_oss},
     name_row{"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
     name_row{"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
     name_row{"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
@@ -105,6 +109,7 @@ constexpr std::array layer_names = {
     name_row{"self_attn.k_proj.bias", "attn_k.bias"},
     name_row{"self_attn.k_proj.weight", "attn_k.weight"},
     name_row{"self_attn.key_layernorm.weight", "attn_k_norm.weight"},
+    name_row{"self_attn.o_proj.bias", "attn_output.bias", moe_of_gpt_oss},
     name_row{"self_attn.o_proj.weight", "attn_output.weight"},
     name_row{"self_attn.out_proj.weight", "attn_output.weight", ffn_of_lfm2},
     name_row{"self_attn.q_layernorm.weight", "attn_q_norm.weight", ffn_of_lfm2},
@@ -113,6 +118,7 @@ constexpr std::array layer_names = {
     name_row{"self_attn.q_proj.weight", "attn_q.weight"},
     name_row{"self_attn.qkv_proj.weight", "attn_qkv.weight"},
     name_row{"self_attn.query_layernorm.weight", "attn_q_norm.weight"},
+    name_row{"self_attn.sinks", "attn_sinks.weight", moe_of_gpt_oss},
     name_row{"self_attn.v_proj.bias", "attn_v.bias"},
     name_row{"self_attn.v_proj.weight", "attn_v.weight"},
     name_row{"shared_mlp.output_linear.weight", "ffn_down.weight", dense_granite},
@@ -122,6 +128,7 @@ constexpr std::array layer_names = {
 struct joint_row {
   std::string_view published, gate, up;
   moe_names experts;
+  bool is_interleaved = false;
 };
 constexpr std::array joint_rows = {
     joint_row{"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight",
@@ -130,6 +137,10 @@ constexpr std::array joint_rows = {
               moe_names::lfm2},
     joint_row{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
               moe_names::mlp},
+    joint_row{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", "ffn_up_exps.weight",
+              moe_names::gpt_oss, true},
+    joint_row{"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias", "ffn_up_exps.bias",
+              moe_names::gpt_oss, true},
     joint_row{"shared_mlp.input_linear.weight", "ffn_gate.weight", "ffn_up.weight",
               moe_names::granite_dense},
     joint_row{"shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
@@ -204,10 +215,16 @@ std::optional<joint_names> joint_names_of(std::string_view name, const name_rule
   for (const auto& row : joint_rows) {
     if (row.published == published.substr(dot + 1) && row.experts == rules.experts) {
       return joint_names{fmt::format("{}{}.{}", gguf_names.layer_prefix, layer, row.gate),
-                         fmt::format("{}{}.{}", gguf_names.layer_prefix, layer, row.up)};
+                         fmt::format("{}{}.{}", gguf_names.layer_prefix, layer, row.up),
+                         row.is_interleaved, row.gate.ends_with(".bias")};
     }
   }
   return std::nullopt;
+}
+
+bool is_transposed(std::string_view published, const name_rules& rules) {
+  return rules.experts == moe_names::gpt_oss && (published.ends_with(".experts.gate_up_proj") ||
+                                                 published.ends_with(".experts.down_proj"));
 }
 
 bool is_of_experts(std::string_view published) noexcept {

@@ -24,10 +24,10 @@ result<void> config_reader::read_experts() {
     if (layers && *layers >= 0.0 && *layers < layers_max) {
       out_.names.layer_count = static_cast<std::uint64_t>(*layers);
     }
-  } else if (published_.experts == expert_rule::mixtral ||
-             published_.experts == expert_rule::granite) {
-    out_.names.experts =
-        published_.experts == expert_rule::mixtral ? moe_names::mixtral : moe_names::granite;
+  } else if (published_.experts != expert_rule::qwen3 && published_.experts != expert_rule::lfm2) {
+    out_.names.experts = published_.experts == expert_rule::mixtral   ? moe_names::mixtral
+                         : published_.experts == expert_rule::gpt_oss ? moe_names::gpt_oss
+                                                                      : moe_names::granite;
     std::swap(count, other);
   }
   if (member_of(config_, count) == nullptr && member_of(config_, other) != nullptr) {
@@ -35,6 +35,13 @@ result<void> config_reader::read_experts() {
   }
   std::vector<plain_field> sizes = {{count, "expert_count"},
                                     {"num_experts_per_tok", "expert_used_count"}};
+  if (published_.experts == expert_rule::gpt_oss) {
+    constexpr double clamp = 7.0; // of every engine's activation
+    if (number("swiglu_limit").value_or(clamp) != clamp) {
+      return unsupported("swiglu_limit", fmt::format("{}", clamp));
+    }
+    sizes.push_back({"intermediate_size", "expert_feed_forward_length"});
+  }
   if (has_own_width) {
     sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
     constexpr std::string_view norm = "norm_topk_prob";

@@ -16,7 +16,7 @@ namespace baton::model {
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
 // The class whose fields and names a mixture's experts use.
-enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2 };
+enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2, gpt_oss };
 
 // A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
 struct plain_field {

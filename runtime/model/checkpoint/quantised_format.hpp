@@ -58,6 +58,8 @@ public:
   // The fields that change the numbers, for the fingerprint.
   virtual std::string settings() const { return label(); }
   virtual std::string_view codes_shown() const noexcept = 0; // "qweight", for messages
+  // The name of the matrix if it were not quantised.
+  virtual std::string published_of(const std::string& module) const { return module + ".weight"; }
   // nullopt for a tensor that is no part of a quantised matrix.
   virtual std::optional<module_part> part_of(const tensor_view& stored) const = 0;
   // Checks the tensors against each other. Requires: the codes. Errors: bad_model_file,

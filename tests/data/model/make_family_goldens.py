@@ -202,7 +202,7 @@ family("gpt_oss", "gpt-oss", T.F16, 2, 4, 2, 500.0,
                               layer_types=["sliding_attention", "full_attention"],
                               rope_parameters=rope(500.0) | YARN | {"rope_type": "yarn", "truncate": False})),
        YARN_KEYS | {"attention.sliding_window": 40, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64},
-       biases=True, norms="as_post", experts="mlp.", router="mlp.router.weight", gpt_oss=True, only_gguf=True)
+       biases=True, norms="as_post", experts="mlp.", router="mlp.router.weight", gpt_oss=True)
 # Recurrent layers, all but every third one. GGUF has the value heads of Qwen3.5 by turns of the key heads.
 DELTA = dict(linear_conv_kernel_dim=4, linear_key_head_dim=16, linear_value_head_dim=32, linear_num_key_heads=2, linear_num_value_heads=4,
              full_attention_interval=3, tie_word_embeddings=False)
@@ -508,7 +508,8 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight", "conv.conv.weight", "feed_forward.gate.weight")
+    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight", "conv.conv.weight", "feed_forward.gate.weight",
+             "_bias")
     state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith(whole) else value
              for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
@@ -533,8 +534,7 @@ def main(names):
             sys.exit(f"{name}: no seed gives a clear answer")
         print(name, "seed", seed, "margin", round(margin, 3), "of routers", round(router_margin, 4))
         write(name, f, tensors, golden)
-        if not f.get("only_gguf"):
-            write_directory(name, f, model)
+        write_directory(name, f, model)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ published formats (quantised_stores.py), and their answers. Run it by hand in th
 the results are committed.
 
 The oracle is the family's class in transformers, in float32, with the numbers that the stored tensors mean. `weights` of the JSON has a
-hash of every quantised tensor's numbers, by GGUF's name: FNV-1a over the bits of each as float32. Where transformers or
+hash of every quantised tensor's numbers, by GGUF's name: FNV-1a over the bits of each as float32, without the sign of a zero. Where transformers or
 compressed-tensors (if it is installed) converts a format on CPU, its numbers are compared with ours, in 16 bits."""
 import json
 import math
@@ -14,9 +14,10 @@ import numpy as np
 import quantised_stores as stores
 import torch
 import transformers as hf
-from make_family_goldens import HERE, ROUTER_MARGIN, drawn, parameter_of, rope, tensor_map, watch_routers
+from make_family_goldens import FAMILIES, HERE, ROUTER_MARGIN, drawn, parameter_of, rope, tensor_map, watch_routers
 from make_gptq_goldens import WORDS, answer, is_clear, modules, shaped
 from safetensors.torch import save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 LLAMA = dict(tie_word_embeddings=False, rope_parameters=rope(1e4))
 
@@ -81,6 +82,17 @@ CASES = {
     "ct_fp8": dict(
         cfg=llama(), store=lambda w, rng: stores.fp8(w, per_output=True, scale_type=torch.bfloat16),
         beside={"input_scale": torch.tensor([0.5])}, config=compressed("float-quantized", num_bits=8, type="float", strategy="channel")),
+    "gpt_oss_mxfp4": FAMILIES["gpt_oss"] | dict(float_type=torch.float16, config={"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}),
+    "ct_nvfp4": dict(
+        cfg=llama(heads=4), store=lambda w, rng: stores.nvfp4(w), config=compressed(
+            "nvfp4-pack-quantized", type="float", strategy="tensor_group", group_size=16)),
+    "nvfp4_modelopt": dict(
+        cfg=llama(heads=4), store=lambda w, rng: stores.nvfp4(w, True), beside={"input_scale": torch.tensor(0.5)},
+        config={"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"], "producer": {"name": "modelopt"}}),
+    "ct_mxfp4": dict(
+        cfg=llama(heads=4), float_type=torch.float16, store=lambda w, rng: stores.linear_mxfp4(w), config=compressed(
+            "mxfp4-pack-quantized", type="float", strategy="group", group_size=32)),
     "gptq_order": dict(
         cfg=llama(heads=4), float_type=torch.float16, store=lambda w, rng: stores.gptq(w, 32, order=rng),
         config={"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": True, "checkpoint_format": "gptq"}),
@@ -92,7 +104,7 @@ CASES = {
 
 def fnv1a(numbers):
     found = 0xCBF29CE484222325
-    for number in np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32).ravel().tolist():
+    for number in (np.ascontiguousarray(numbers, dtype=np.float32) + np.float32(0)).view(np.uint32).ravel().tolist():
         found = (found ^ number) * 0x100000001B3 % 2**64
     return f"{found:016x}"
 
@@ -107,19 +119,31 @@ def build(case, seed):
         if ours == "token_embd.weight" and case.get("speaks"):
             unreadable = [i for i in range(len(WORDS)) if i in WORDS.all_special_ids or not WORDS.decode([i]).isprintable() or not WORDS.decode([i]).isascii()]
             values[unreadable] *= 0.01  # near zero is never the best
-        is_float = values.ndim == 1 or ours in ("token_embd.weight", "output.weight") or "ffn_gate_inp" in ours
+        if "experts" in theirs[0] and ours.endswith(".bias"):  # halves of a tensor
+            parameter.copy_(torch.from_numpy(values).to(case["float_type"]))
+            tensors[theirs[0]] = state[theirs[0]].to(case["float_type"])
+            continue
+        is_float = values.ndim == 1 or ours in ("token_embd.weight", "output.weight") or "ffn_gate_inp" in ours or "attn" in ours and "store" not in case
+        is_float = is_float or ours.endswith(".bias")
         is_float = is_float or isinstance(theirs, str) and theirs.removesuffix(".weight") in case.get("floats", [])
         if is_float:
             tensors[theirs] = torch.from_numpy(values).to(case.get("float_type", torch.bfloat16))
             parameter.copy_(tensors[theirs])
             continue
         parameter.copy_(torch.from_numpy(values))
+        hashes[ours] = parameter
+        if "store" not in case:
+            continue
         for module, weights in modules(ours, theirs, parameter):
             numbers, stored = case["store"](weights.numpy(), rng)
             weights.copy_(torch.from_numpy(numbers))
             tensors |= {f"{module}.{key}": value for key, value in stored.items()}
             tensors |= {f"{module}.{key}": value.clone() for key, value in case.get("beside", {}).items()}
-        hashes[ours] = parameter
+    for key in [key for key in state if key.endswith("_proj") and "store" not in case]:  # gpt-oss has inputs before outputs
+        numbers, stored = stores.mxfp4(state[key].transpose(1, 2).numpy())
+        state[key].copy_(torch.from_numpy(numbers).transpose(1, 2))
+        tensors |= {f"{key}_{role}": value for role, value in stored.items()}
+        assert torch.equal(convert_moe_packed_tensors(stored["blocks"], stored["scales"]).to(torch.float32), state[key]), key
     return model, tensors, hashes
 
 

@@ -156,3 +156,9 @@ def mxfp4(weights):
     codes = e2m1_codes(parts / steps)
     numbers = (e2m1_numbers(codes) * steps).reshape(weights.shape)
     return numbers, {"blocks": tensor(nibbles(codes)), "scales": tensor((exponents + 127).astype(np.uint8))}
+
+
+def linear_mxfp4(weights):
+    """mxfp4-pack-quantized of compressed-tensors."""
+    numbers, stored = mxfp4(weights)
+    return numbers, {"weight_packed": stored["blocks"].reshape(len(weights), -1), "weight_scale": stored["scales"]}

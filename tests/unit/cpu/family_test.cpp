@@ -78,7 +78,7 @@ TEST_CASE("a family's logits match transformers") {
 // The weights of the other families differ in bits: permuted rows, or norms plus 1.
 TEST_CASE("a directory gives the bits of the GGUF file") {
   for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe", "olmo2", "cohere2", "ernie4_5",
-                           "seed_oss", "exaone4", "glm4", "qwen2moe", "glm4moe"}) {
+                           "seed_oss", "exaone4", "glm4", "qwen2moe", "glm4moe", "gpt_oss"}) {
     const family_file file(name), directory(name, {}, "");
     CAPTURE(name);
     check_same(run_in_steps(*file.load(family_settings()), file.prompt, {33}),
@@ -137,8 +137,8 @@ const difference brain_limit = {.mean = 1e-2, .worst = 5e-2};
 const std::vector<std::string> brain_names = {"fp8_qwen3",  "fp8_qwen3moe", "fp8_qwen2",
                                               "fp8_llama",  "ct_fp8",       "ct_pack_order",
                                               "ct_int8_f32"};
-const std::vector<std::string> block_names = {"awq_qwen2", "ct_pack", "ct_pack_zeros",
-                                              "ct_pack8",  "ct_int8", "gptq_bytes"};
+const std::vector<std::string> block_names = {
+    "awq_qwen2", "ct_pack", "ct_pack_zeros", "ct_pack8", "ct_int8", "gptq_bytes", "gpt_oss_mxfp4"};
 
 // The weights of a directory, written as F32.
 void check_as_f32(const std::string& name) {

@@ -18,7 +18,7 @@ using model::tensor_type;
 
 namespace {
 
-using words = std::vector<std::uint32_t>;
+using packed_words = std::vector<std::uint32_t>;
 
 struct packed_module : stored_module {
   std::size_t in = 256, out = 36, groups;
@@ -34,8 +34,8 @@ struct packed_module : stored_module {
       group_of.push_back(static_cast<std::uint32_t>(i * groups / in));
     if (has_order)
       std::shuffle(group_of.begin(), group_of.end(), random);
-    words packed(out * in / per_word), zero_points((out + per_word - 1) / per_word * groups);
-    words zeros(out * groups);
+    packed_words packed(out * in / per_word), zero_points((out + per_word - 1) / per_word * groups);
+    packed_words zeros(out * groups);
     std::vector<std::uint16_t> scales;
     for (std::size_t i = 0; i < zeros.size(); ++i) {
       zeros[i] = config.is_symmetric ? levels / 2 : static_cast<std::uint32_t>(random() % levels);

@@ -32,15 +32,16 @@ const std::vector<quantised_golden> goldens = {
     {"ct_int8", "compressed-tensors int 8-bit", tensor_type::q8_0},
     {"ct_int8_f32", "compressed-tensors int 8-bit", tensor_type::bf16},
     {"ct_fp8", "FP8", tensor_type::bf16},
+    {"gpt_oss_mxfp4", "MXFP4", tensor_type::mxfp4},
     {"gptq_order", "GPTQ 4-bit, group 32", tensor_type::f16},
     {"gptq_bytes", "GPTQ 8-bit, group 32", tensor_type::q8_0},
 };
 
-// FNV-1a over the bits of each number.
+// FNV-1a over the bits of each number, without the sign of a zero.
 std::string hash_of(const std::vector<float>& numbers) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const float number : numbers)
-    hash = (hash ^ std::bit_cast<std::uint32_t>(number)) * 0x100000001B3U;
+    hash = (hash ^ std::bit_cast<std::uint32_t>(number + 0.0F)) * 0x100000001B3U;
   return fmt::format("{:016x}", hash);
 }
 

@@ -1,0 +1,76 @@
+"""Models with recurrent layers answer as transformers does, in two stages, and outlive the end of any process: the states of their
+sequences are kept, redone and shared like keys and values. Tiny models of random weights (tests/data/model/make_family_goldens.py)."""
+import json
+import shutil
+
+import openai
+import pytest
+from harness import ROOT, running
+
+FAMILIES = ROOT / "tests/data/model/families"
+TOKENIZER = ROOT / "tests/data/model/checkpoint"
+NAMES = ("qwen35", "qwen35moe", "lfm2", "lfm2moe", "granitehybrid")
+LENGTH = 200
+
+
+def with_tokenizer(family, directory):
+    shutil.copytree(FAMILIES / family, directory)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(TOKENIZER / name, directory / name)
+    return directory
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def served(request, tmp_path_factory):
+    golden = json.loads((FAMILIES / f"{request.param}.json").read_text())
+    directory = with_tokenizer(request.param, tmp_path_factory.mktemp("model") / request.param)
+    with running(path=directory, stages=2) as cluster:
+        yield cluster, golden
+
+
+def complete(cluster, prompt, count, **more):
+    body = {"model": "smollm2", "prompt": prompt, "temperature": 0, "max_tokens": count, "ignore_eos": True, **more}
+    status, _, answer = cluster.post("/v1/completions", body)
+    assert status == 200, answer
+    return answer
+
+
+def test_answers_are_those_of_transformers_also_from_the_prefix_cache(served):
+    cluster, golden = served
+    expected = cluster.post("/detokenize", {"tokens": golden["greedy_ids"]})[2]["prompt"]
+    cached = []
+    for _ in range(2):
+        answer = complete(cluster, golden["prompt_ids"], len(golden["greedy_ids"]))
+        assert answer["choices"][0]["text"] == expected
+        cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+    assert cached == [0, 128]  # whole blocks of 64 positions before the last one of 150
+
+
+def test_streams_outlive_every_process(served):
+    cluster, golden = served
+    client = openai.OpenAI(base_url=cluster.url + "/v1", api_key="x", max_retries=0)
+    prompt = golden["prompt_ids"][:100]
+    whole = complete(cluster, prompt, LENGTH)["choices"][0]["text"]
+    for victim in ("shard-0", "shard-1", "head"):
+        former = cluster.pids()
+        text = ""
+        stream = client.completions.create(model="smollm2", prompt=prompt, temperature=0, max_tokens=LENGTH, stream=True,
+                                           extra_body={"ignore_eos": True})
+        for event in stream:
+            text += event.choices[0].text if event.choices else ""
+            if victim and text:
+                cluster.kill(victim)
+                former = {victim: former[victim]}
+                victim = None
+        assert text == whole
+        cluster.wait_standing(*former.items())
+
+
+def test_many_sequences_share_the_slots(served):
+    cluster, golden = served
+    import concurrent.futures as futures
+    prompts = [golden["prompt_ids"][:n] for n in (3, 20, 64, 65, 100, 128, 129, 150)]
+    alone = [complete(cluster, prompt, 30)["choices"][0]["text"] for prompt in prompts]
+    with futures.ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(lambda prompt: complete(cluster, prompt, 30)["choices"][0]["text"], prompts * 4))
+    assert together == alone * 4
