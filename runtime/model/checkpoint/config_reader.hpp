@@ -40,10 +40,10 @@ struct checkpoint_family {
   bool takes_no_window = false; // a model without one is of the family, too
   norm_names norms = norm_names::before;
   moe_names ffn = moe_names::mlp;  // the names of a dense model
+  std::span<const plain_field> fields = {};
   bool normalises_experts = false; // the default
   bool has_nested_text = false;    // "text_config", and the names of a part of a larger model
   bool has_states = false;         // a class with another row is of this one with recurrent layers
-  std::span<const plain_field> fields = {};
 };
 
 // Reads one config.json into one checkpoint_config.

@@ -75,6 +75,15 @@ void check_same(const description& a, const description& b) {
   CHECK(a.attention_soft_cap == b.attention_soft_cap);
   CHECK(a.final_soft_cap == b.final_soft_cap);
   CHECK(a.layers == b.layers);
+  REQUIRE(a.recurrence.has_value() == b.recurrence.has_value());
+  if (a.recurrence) { // directories have heads in another order
+    CHECK(a.recurrence->kind == b.recurrence->kind);
+    CHECK(a.recurrence->channels == b.recurrence->channels);
+    CHECK(a.recurrence->convolution_rows == b.recurrence->convolution_rows);
+    CHECK(a.recurrence->state_bytes() == b.recurrence->state_bytes());
+    CHECK(a.recurrence->norm_size == b.recurrence->norm_size);
+    CHECK(a.has_attention_gate == b.has_attention_gate);
+  }
   CHECK(a.parameter_count == b.parameter_count);
   CHECK(a.expert_count == b.expert_count);
   CHECK(a.expert_used_count == b.expert_used_count);

@@ -1,5 +1,6 @@
-"""Models with recurrent layers answer as transformers does, in two stages, and outlive the end of any process: the states of their
-sequences are kept, redone and shared like keys and values. Tiny models of random weights (tests/data/model/make_family_goldens.py)."""
+"""Models with recurrent layers answer as transformers does, in two stages. Their streams outlive the end of any process, because states
+of sequences are kept, redone and shared like keys and values. Tiny models of random weights (tests/data/model/make_family_goldens.py)."""
+import concurrent.futures as futures
 import json
 import shutil
 
@@ -68,7 +69,6 @@ def test_streams_outlive_every_process(served):
 
 def test_many_sequences_share_the_slots(served):
     cluster, golden = served
-    import concurrent.futures as futures
     prompts = [golden["prompt_ids"][:n] for n in (3, 20, 64, 65, 100, 128, 129, 150)]
     alone = [complete(cluster, prompt, 30)["choices"][0]["text"] for prompt in prompts]
     with futures.ThreadPoolExecutor(16) as pool:
