@@ -113,11 +113,15 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
                 of->rank_slots.size() / of->width, of->width);
   if (stage.block_positions == 0)
     return fail(errc::invalid_value, "stage {} has KV blocks without positions", stage.stage);
+  if (stage.state_slots == 1)
+    return fail(errc::invalid_value,
+                "stage {} has one slot for recurrent states, a sequence needs 2", stage.stage);
   for (const auto& l : stage_sets_)
     for (const auto& s : l.rank_slots)
       if (s.ready && &s != own &&
           (s.ready->model_hash != stage.model_hash ||
-           s.ready->block_positions != stage.block_positions))
+           s.ready->block_positions != stage.block_positions ||
+           (s.ready->state_slots > 0) != (stage.state_slots > 0)))
         return fail(errc::version_mismatch, "stage {} has loaded another model than stage {}",
                     stage.stage, s.ready->stage);
   own->ready = stage;

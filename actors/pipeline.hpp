@@ -56,8 +56,8 @@ public:
   void on_up(const hello& shard);
   bool on_down(process_id process);
   // Errors: version_mismatch (another model file, or other block size), invalid_value (no such
-  // stage or rank). `closed`: this ended an epoch, because a shard that announces itself has left
-  // the epoch that it was in.
+  // stage or rank, or a single slot for states). `closed`: this ended an epoch, because a shard
+  // that announces itself has left the epoch that it was in.
   struct announced {
     bool closed = false;
   };

@@ -5,6 +5,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace baton::actors {
 
 namespace {
@@ -50,14 +52,19 @@ void try_open(scheduler_pointer self) {
   auto orders = s.pipeline->open_if_complete();
   s.opening_at = s.options.now();
   std::vector<block_index> held;
-  if (!orders.empty() && orders.front().what.takes)
+  std::vector<std::uint32_t> states;
+  if (!orders.empty() && orders.front().what.takes) {
     for (const auto& b : s.core->held_blocks())
       held.push_back(b.block);
+    states = s.core->held_states();
+  }
   for (auto& order : orders) {
-    if (held.empty() || held.size() > limits::copies_max)
+    if (held.empty() || std::max(held.size(), states.size()) > limits::copies_max) {
       order.what.takes.reset();
-    else
+    } else {
       order.what.takes->blocks = held;
+      order.what.takes->states = states;
+    }
     self->send(s.options.peers.stage(order.process), std::move(order.what));
   }
 }

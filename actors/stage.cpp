@@ -104,14 +104,18 @@ bool take_over(stage_state& s, const open_epoch& m) {
                  ok.error().message);
     return false;
   }
-  spdlog::info("stage {}: took over {} KV blocks in {} us", s.config.stage, m.takes->blocks.size(),
-               s.config.now_micros() - began);
+  spdlog::info("stage {}: took over {} KV blocks and {} states in {} us", s.config.stage,
+               m.takes->blocks.size(), m.takes->states.size(), s.config.now_micros() - began);
   return true;
 }
 
+// The begun steps may have written their states, over that of a step whose rows were sent.
 void forget_ready(stage_state& s) {
-  if (s.begun > 0 || s.begun_in_feed)
+  if (s.begun > 0 || s.begun_in_feed) {
     s.config.engine->forget_begun();
+    if (s.sent && s.config.announcement.state_slots > 0)
+      s.sent->spoil();
+  }
   s.ready.clear();
   s.begun = 0;
   s.begun_in_feed.reset();

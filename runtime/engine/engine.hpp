@@ -16,9 +16,11 @@ struct capacity {
   std::uint32_t blocks = 0;          // KV blocks that fit
   std::uint32_t block_positions = 0; // positions per block
   std::uint32_t swap_blocks = 0;     // blocks of swap space, lost when the process ends
-  std::uint32_t state_slots = 0;     // recurrent states that fit; 0: the model has none
-  std::uint32_t rows_max = 0;        // rows of one micro_batch
-  std::uint32_t hidden_size = 0;     // width of an activation row
+  // Recurrent states that fit, 2 at least; 0: the model has none. A stage without recurrent layers
+  // of a model that has some reports any number.
+  std::uint32_t state_slots = 0;
+  std::uint32_t rows_max = 0;    // rows of one micro_batch
+  std::uint32_t hidden_size = 0; // width of an activation row
   std::uint32_t vocabulary_size = 0;
   std::uint32_t max_model_len = 0;
   std::uint64_t model_hash = 0;     // equal for all stages of one model file
@@ -47,12 +49,13 @@ public:
   virtual const capacity& limits() const noexcept = 0;
 
   // Copies the blocks that `batch` lists, then runs this stage over its rows. Reads and writes KV
-  // only in the blocks that the slices name, and writes only at the rows' positions. A
-  // recurrent layer reads `state_from` and writes `state_to` alone. `activations`
-  // is [rows, hidden] float32 from the previous stage; empty for stage 0. A row's result depends
-  // only on its own sequence: the same bits come out whatever else is batched and however the
-  // prompt is chunked. Not thread-safe. Errors: invalid_value (the batch contradicts the limits),
-  // io_failed (swap space), internal.
+  // only in the blocks that the slices name, and writes only at the rows' positions. A recurrent
+  // layer reads `state_from` and writes `state_to` alone. Behind a failed step a batch may read KV
+  // and states that were never written; its results are not used. `activations` is [rows, hidden]
+  // float32 from the previous stage; empty for stage 0. A row's result depends only on its own
+  // sequence: the same bits come out whatever else is batched and however the prompt is chunked.
+  // Not thread-safe. Errors: invalid_value (the batch contradicts the limits), io_failed (swap
+  // space), internal.
   virtual result<step_output> run(const micro_batch& batch, std::span<const float> activations) = 0;
 
   // Enqueues a batch before run() on an engine with an asynchronous device; returns whether it did.

@@ -90,6 +90,8 @@ public:
 
   // The blocks with contents that may be needed again (kv_move.hpp).
   std::vector<held_block> held_blocks() const { return sequences_.held_blocks(); }
+  // The same of the slots of recurrent states. Requires: nothing is in flight.
+  std::vector<state_slot> held_states() const { return sequences_.states().contents(); }
 
   // The output since the last call.
   output take() { return output_.take(); }

@@ -43,6 +43,8 @@ void promises::after_scheduler() {
   const auto& o = world_.options();
   if (load.running > o.slots)
     report(fmt::format("{} sequences in {} slots", load.running, o.slots));
+  if (o.state_slots != 0 && 2 * load.running > o.state_slots)
+    report(fmt::format("{} sequences have {} slots for states", load.running, o.state_slots));
   if (o.token_budget != 0 && load.running_max_tokens > o.token_budget)
     report(fmt::format("{} sequences may come to {} tokens, the budget is {}", load.running,
                        load.running_max_tokens, o.token_budget));
@@ -164,9 +166,13 @@ void promises::at_rest() {
     if (!s->core->is_idle())
       report("the scheduler is not idle at rest");
     const auto load = s->core->load();
-    if (load.running + load.waiting + load.blocks_used + load.swap_blocks_used > 0)
-      report(fmt::format("at rest {} run, {} wait, {} blocks and {} of swap space are used",
-                         load.running, load.waiting, load.blocks_used, load.swap_blocks_used));
+    if (load.running + load.waiting + load.blocks_used + load.swap_blocks_used +
+            load.state_slots_used >
+        0)
+      report(fmt::format("at rest {} run, {} wait, {} blocks, {} of swap space and {} state slots "
+                         "are used",
+                         load.running, load.waiting, load.blocks_used, load.swap_blocks_used,
+                         load.state_slots_used));
   }
   if (const auto* d = world_.detokenizer(); d && d->streams.size() != d->kept.size())
     report(fmt::format("the detokenizer has {} streams at rest, {} of which have ended",

@@ -15,13 +15,19 @@ struct fault_point {
 };
 
 // Runs the small scenario with the fault at its n-th opportunity; true if that was reached.
-bool run_with(std::uint64_t n, const fault_point& place, std::uint32_t width) {
+bool run_with(std::uint64_t n, const fault_point& place, std::uint32_t width,
+              std::uint32_t state_slots) {
   CAPTURE(n);
   CAPTURE(width);
+  CAPTURE(state_slots);
   std::uint64_t asked = 0;
   const is_it is_now = [&asked, n] { return ++asked == n; };
   // Two shards, as two stages or as two ranks of one.
-  world_options options{.seed = 11, .stages = 2 / width, .width = width, .window_bytes = 2048};
+  world_options options{.seed = 11,
+                        .stages = 2 / width,
+                        .width = width,
+                        .state_slots = state_slots,
+                        .window_bytes = 2048};
   place.in_options(options, is_now);
   world w(options);
   place.in_world(w, is_now);
@@ -43,12 +49,13 @@ bool run_with(std::uint64_t n, const fault_point& place, std::uint32_t width) {
 }
 
 void sweep(const fault_point& place) {
-  for (const std::uint32_t width : {1U, 2U}) {
-    auto n = 1 + chosen().part;
-    while (run_with(n, place, width))
-      n += chosen().parts;
-    CHECK(n > 3); // at least a few were tried
-  }
+  for (const std::uint32_t width : {1U, 2U})
+    for (const std::uint32_t state_slots : {0U, 7U}) {
+      auto n = 1 + chosen().part;
+      while (run_with(n, place, width, state_slots))
+        n += chosen().parts;
+      CHECK(n > 3); // at least a few were tried
+    }
 }
 
 void sweep_sends(testing::sim_fault fault) {

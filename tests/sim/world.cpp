@@ -39,6 +39,8 @@ world_options drawn_options(std::uint64_t seed) {
   o.width = draw(5) < 3 ? 1 : 2 + draw(4) / 3;
   o.engines_begin = draw(2) == 0;
   o.token_budget = draw(4) == 0 ? max_model_len + draw(2 * max_model_len) : 0;
+  if (draw(2) == 0)
+    o.state_slots = 2 + draw(4 * o.slots); // few: also sequences that fit otherwise wait
   return o;
 }
 

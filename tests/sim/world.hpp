@@ -66,6 +66,7 @@ struct world_options {
   std::uint32_t queue_max = 128;
   std::uint64_t token_budget = 0; // limit of the tokens of running requests; 0: none
   std::uint32_t drafts = 0;
+  std::uint32_t state_slots = 0; // above 0: the model has recurrent states
   bool run_ahead = true;
   bool prefix_caching = true;
   bool by_priority = false;

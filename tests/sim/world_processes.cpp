@@ -54,7 +54,8 @@ std::string name_of_process(process_id process) {
 world::world(const world_options& options)
     : options_(options), toy_{.seed = options.seed,
                               .layers = std::max<std::uint32_t>(layers_of_toy, options.stages),
-                              .vocabulary_size = 259},
+                              .vocabulary_size = 259,
+                              .has_states = options.state_slots > 0},
       random_(options.seed * 0x9E3779B97F4A7C15ull + 1), network_(options.seed),
       words_(tiny_words()) {
   ENSURE(options.shards() <= shards_max, "{} shards, of {} at most", options.shards(), shards_max);
@@ -379,8 +380,13 @@ void world::start_shard(process_id process) {
   const sim_group::place where{shard / width, shard % width, width};
   auto& l = begin(process, role::shard, name_of_process(process));
   auto& links = *l.links;
-  engine::toy_memory memory{options_.blocks, block_positions,      rows_max,
-                            max_model_len,   options_.swap_blocks, options_.pools};
+  const engine::toy_memory memory{.blocks = options_.blocks,
+                                  .block_positions = block_positions,
+                                  .rows_max = rows_max,
+                                  .max_model_len = max_model_len,
+                                  .swap_blocks = options_.swap_blocks,
+                                  .pools = options_.pools,
+                                  .state_slots = options_.state_slots};
   actors::stage_config c;
   c.stage = where.stage;
   c.stages = stages;
@@ -408,7 +414,7 @@ void world::start_shard(process_id process) {
       if (std::find(takes.kv_incarnations.begin(), takes.kv_incarnations.end(), m.kv_incarnation) !=
           takes.kv_incarnations.end())
         from.push_back(m.engine);
-    auto ok = own->take_over(from, takes.blocks);
+    auto ok = own->take_over(from, takes.blocks, takes.states);
     takes_failed_ += ok ? 0 : 1;
     return ok;
   };

@@ -31,7 +31,8 @@ struct scheduler_config {
   schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
   bool enable_prefix_caching = true;                   // KV of equal prefixes is computed once
   bool async_scheduling = true;                        // run-ahead: see scheduler::next
-  std::uint32_t num_speculative_tokens = 0;            // draft tokens per decoding row; 0: none
+  // Draft tokens per decoding row; 0: none. None either for a model with recurrent states.
+  std::uint32_t num_speculative_tokens = 0;
   std::uint32_t speculative_disable_by_batch_size = 0; // no drafts while so many run; 0: always
   lookup_config lookup;                                // how draft tokens are found
   baton::pooling pooling = baton::pooling::mean;       // pooling of embeddings

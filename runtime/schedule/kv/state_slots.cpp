@@ -199,6 +199,14 @@ void state_slots::drop_snapshot(prefix_id at) {
   free_.insert(slot);
 }
 
+std::vector<state_slot> state_slots::contents() const {
+  std::vector<state_slot> all;
+  for (state_slot slot = 1; slot <= total(); ++slot)
+    if (!free_.contains(slot))
+      all.push_back(slot);
+  return all;
+}
+
 void state_slots::check_integrity() const {
   std::vector<std::uint32_t> holders(total() + 1);
   std::size_t claims = 0;

@@ -94,6 +94,9 @@ public:
   // snapshot, and none of its steps is in flight.
   void adopt(sequence_id id, prefix_id at);
 
+  // The slots with contents that may be needed again. Requires: no step is in flight.
+  std::vector<state_slot> contents() const;
+
   // Every slot is free, evictable, or held with the right reference count, and the claims are
   // those of the sequences; else the process ends.
   void check_integrity() const;

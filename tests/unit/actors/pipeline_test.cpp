@@ -76,6 +76,26 @@ TEST_CASE("a stage whose KV blocks hold no positions is refused") {
   CHECK(p.on_ready(ready(0, 1)));
 }
 
+TEST_CASE("stages agree on whether their model has recurrent states, with two slots at least") {
+  pipeline p({0, 2, {}}, epoch_id{0});
+  auto first = ready(0, 1), second = ready(1, 2);
+  first.state_slots = 1;
+  const auto refused = p.on_ready(first);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::invalid_value);
+  first.state_slots = 8;
+  REQUIRE(p.on_ready(first));
+  const auto other = p.on_ready(second);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == errc::version_mismatch);
+  second.state_slots = 6;
+  REQUIRE(p.on_ready(second));
+  p.on_up(shard(0, 1));
+  p.on_up(shard(1, 2));
+  REQUIRE(p.open_if_complete().size() == 2);
+  CHECK(p.state_slots() == 6);
+}
+
 TEST_CASE("an epoch knows whether a stage has another incarnation than in the last open one") {
   auto p = opened();
   CHECK(p.has_restarted_shard());
