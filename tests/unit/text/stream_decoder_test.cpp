@@ -11,7 +11,9 @@ using baton::text::goldens::small_tokenizer;
 namespace {
 
 stream_decoder decoder(std::vector<std::string> stops = {}, bool include = false) {
-  return stream_decoder::create(small_tokenizer(), {true, std::move(stops), include}).value();
+  return stream_decoder::create(small_tokenizer(),
+                                {.stops = std::move(stops), .include_stop = include})
+      .value();
 }
 
 // One token per byte, so that the token borders are known.
@@ -203,7 +205,7 @@ TEST_CASE("the text up to a token is a function of the ids, and no token is spli
 }
 
 TEST_CASE("an invalid stop string is rejected") {
-  const auto made = stream_decoder::create(small_tokenizer(), {true, {""}, false});
+  const auto made = stream_decoder::create(small_tokenizer(), {.stops = {""}});
   REQUIRE(!made);
   CHECK(made.error().param == "stop");
 }
