@@ -103,7 +103,14 @@ TEST_CASE("mixtures are rejected by the unsupported field") {
       {"glm4moe", set("n_group", 2), "'n_group' is 2"},
       {"granitemoe", erase("num_experts_per_tok"), "'num_experts_per_tok' is missing"},
       {"granite4", set("num_local_experts", 4), "'num_local_experts' is 4"},
-      {"granite4", set("layer_types", {"linear_attention", "full_attention"}), "layer 0"},
+      {"granite4", set("layer_types", {"linear_attention", "full_attention"}),
+       "'model.layers.0.mamba.in_proj.weight' is missing"},
+      {"granitehybrid", set("mamba_proj_bias", true), "'mamba_proj_bias' is true"},
+      {"granitehybrid", set("mamba_n_groups", 3), "do not fit together"},
+      {"lfm2", set("conv_bias", true), "'conv_bias' is true"},
+      {"lfm2", set("layer_types", {"conv", "full_attention"}), "of 2 layers, the model has 3"},
+      {"qwen35", set("attn_output_gate", false), "'attn_output_gate' is false"},
+      {"qwen35", set("layer_types", {"a", "b", "c", "d"}), "layer 0"},
       {"granite4", erase("shared_intermediate_size"), "'shared_intermediate_size' is missing"},
   };
   for (const auto& each : changes) {
