@@ -103,16 +103,21 @@ def safetensors_seeds():
     put("safetensors/gptq.safetensors", safetensors(quantised))
     filled = lambda dtype, value, *shape: (dtype, list(shape), value * math.prod(shape))
     single = lambda *shape: filled("F32", struct.pack("<f", 0.01), *shape)
-    for name, (beside, tensors_of) in {
-        "fp8": ({}, lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale_inv": single(out // 16, 2), "input_scale": single(1)}),
-        "awq": ({}, lambda out: {"qweight": words(0x98765432, 32, out // 8), "qzeros": words(0x77777777, 1, out // 8), "scales": half(1, out)}),
-        "packed": ({}, lambda out: {"weight_packed": words(0x98765432, out, 4), "weight_scale": half(out, 1), "weight_zero_point": words(0x87, out // 8, 1),
+    for name, tensors_of in {
+        "fp8": (lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale_inv": single(out // 16, 2), "input_scale": single(1)}),
+        "awq": (lambda out: {"qweight": words(0x98765432, 32, out // 8), "qzeros": words(0x77777777, 1, out // 8), "scales": half(1, out)}),
+        "packed": (lambda out: {"weight_packed": words(0x98765432, out, 4), "weight_scale": half(out, 1), "weight_zero_point": words(0x87, out // 8, 1),
                                     "weight_shape": ("I64", [2], struct.pack("<QQ", out, 32)), "weight_g_idx": words(0, 32)}),
-        "int8": ({}, lambda out: {"weight": filled("I8", b"\x80", out, 32), "weight_scale": single(out, 1)}),
-        "fp8_rows": ({}, lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale": single(out, 1)}),
+        "int8": (lambda out: {"weight": filled("I8", b"\x80", out, 32), "weight_scale": single(out, 1)}),
+        "nvfp4": (lambda out: {"weight_packed": filled("U8", b"\x9a", out, 16), "weight_scale": filled("F8_E4M3", b"\x39", out, 2),
+                               "weight_global_scale": single(1)}),
+        "mxfp4": (lambda out: {"weight_packed": filled("U8", b"\x9a", out, 16), "weight_scale": filled("U8", b"\x7a", out, 1)}),
+        "modelopt": (lambda out: {"weight": filled("U8", b"\x9a", out, 16), "weight_scale": filled("F8_E4M3", b"\x39", out, 2),
+                                  "weight_scale_2": single()}),
+        "fp8_rows": (lambda out: {"weight": filled("F8_E4M3", b"\x39", out, 32), "weight_scale": single(out, 1)}),
     }.items():
         put(f"safetensors/{name}.safetensors", safetensors(norms | {
-            f"{layer}{module}.{role}": tensor for module, out in matrices.items() for role, tensor in tensors_of(out).items()} | beside))
+            f"{layer}{module}.{role}": tensor for module, out in matrices.items() for role, tensor in tensors_of(out).items()}))
 
 
 def frame(opcode, text, mask=b"\0\0\0\0", final=True):

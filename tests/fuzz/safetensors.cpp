@@ -16,7 +16,7 @@ constexpr std::string_view config = R"({"model_type":"llama","architectures":["L
   "hidden_size":32,"intermediate_size":32,"num_hidden_layers":1,"num_attention_heads":2,
   "num_key_value_heads":1,"vocab_size":4,"max_position_embeddings":64,"rms_norm_eps":1e-5,
   "rope_theta":10000.0,"hidden_act":"silu","tie_word_embeddings":true,"quantization_config":)";
-constexpr std::array<std::string_view, 6> formats = {
+constexpr std::array<std::string_view, 9> formats = {
     R"({"quant_method":"gptq","bits":4,"group_size":32,"desc_act":false,"sym":true})",
     R"({"quant_method":"fp8","weight_block_size":[16,16]})",
     R"({"quant_method":"awq","bits":4,"group_size":32,"version":"gemm"})",
@@ -26,6 +26,11 @@ constexpr std::array<std::string_view, 6> formats = {
       {"weights":{"num_bits":8,"type":"int","symmetric":true}}}})",
     R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"g":
       {"weights":{"num_bits":8,"type":"float","symmetric":true}}}})",
+    R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized","config_groups":{"g":
+      {"weights":{"num_bits":4,"type":"float","symmetric":true}}}})",
+    R"({"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized","config_groups":{"g":
+      {"weights":{"num_bits":4,"type":"float","symmetric":true}}}})",
+    R"({"quant_method":"modelopt","quant_algo":"NVFP4"})",
 };
 
 // A directory for each format, all with one file of weights.

@@ -1,6 +1,8 @@
 #include "runtime/model/checkpoint/compressed_tensors.hpp"
 
 #include "runtime/model/checkpoint/fp8.hpp"
+#include "runtime/model/checkpoint/mxfp4.hpp"
+#include "runtime/model/checkpoint/nvfp4.hpp"
 #include "runtime/model/checkpoint/packed_codes.hpp"
 
 #include <algorithm>
@@ -69,13 +71,20 @@ result<format_pointer> format_of(const weight_scheme& scheme) {
       scheme.bits == 8) {
     return format_pointer(std::make_shared<fp8_format>(scheme.block));
   }
+  const bool has_four_bits = scheme.type == "float" && scheme.bits == 4 && scheme.is_symmetric;
+  if (scheme.form == "nvfp4-pack-quantized" && has_four_bits) {
+    return format_pointer(std::make_shared<nvfp4_format>(false));
+  }
+  if (scheme.form == "mxfp4-pack-quantized" && has_four_bits) {
+    return format_pointer(std::make_shared<mxfp4_format>(false));
+  }
   const json found =
       fmt::format("{} with {}{} bits of \"{}\"", scheme.form,
                   scheme.is_symmetric ? "" : "asymmetric ", scheme.bits, scheme.type);
   return unsupported_quantisation("format", &found,
                                   "pack-quantized with 4 and 8 bits of \"int\", int-quantized with "
                                   "symmetric 8 bits of \"int\", float-quantized with 8 bits of "
-                                  "\"float\"");
+                                  "\"float\", nvfp4-pack-quantized and mxfp4-pack-quantized");
 }
 
 // Fields that would change the numbers, with what is in them when they are off.

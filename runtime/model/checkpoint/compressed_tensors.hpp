@@ -9,6 +9,7 @@
 //   int-quantized     `X.weight`             I8 [out, in]
 //                     `X.weight_scale`       [out, 1], [out] or [1]
 //   float-quantized   as FP8 (fp8.hpp)
+//   nvfp4-pack-quantized, mxfp4-pack-quantized  (nvfp4.hpp, mxfp4.hpp)
 //
 // naive-quantized is int-quantized or float-quantized. weight = scale * (code - zero point), where
 // codes and zero points of I32 words are stored plus half of their range.

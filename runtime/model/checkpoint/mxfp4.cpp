@@ -22,8 +22,9 @@ public:
       : blocks_(std::move(blocks)), scales_(std::move(scales)) {}
 
   tensor_view view() const override {
-    const auto& shape = scales_.view.shape; // in / 32, out, experts
-    return {{}, tensor_type::mxfp4, {shape[0] * inputs_of_codes, shape[1], shape[2]}, {}};
+    auto shape = scales_.view.shape; // in / 32, out, perhaps experts
+    shape[0] *= inputs_of_codes;
+    return {{}, tensor_type::mxfp4, std::move(shape), {}};
   }
 
   result<void> copy_rows(file_span files, std::uint64_t first, std::uint64_t count,
@@ -55,6 +56,15 @@ private:
 
 std::optional<module_part> mxfp4_format::part_of(const tensor_view& stored) const {
   constexpr std::string_view of_experts = ".experts.";
+  if (!is_of_experts_) {
+    const auto is = [&](std::string_view suffix) { return stored.name.ends_with(suffix); };
+    if (is(".weight_packed") || is(".weight_scale")) {
+      return part_at_dot(stored.name, is(".weight_packed") ? part_kind::codes : part_kind::beside);
+    }
+    return is_of_activations(stored.name)
+               ? std::optional(part_at_dot(stored.name, part_kind::unused))
+               : std::nullopt;
+  }
   if (stored.name.find(of_experts) == std::string::npos) {
     return std::nullopt;
   }
@@ -70,25 +80,31 @@ std::optional<module_part> mxfp4_format::part_of(const tensor_view& stored) cons
 }
 
 result<matrix_pointer> mxfp4_format::open(const module_parts& parts, file_span) const {
-  const auto& blocks = *parts.find("blocks");
+  const auto& blocks = *parts.find(is_of_experts_ ? "blocks" : "weight_packed");
   const auto& shape = blocks.view.shape;
-  if (blocks.view.type != tensor_type::u8 || shape.size() != 4 || shape[0] != bytes_of_codes) {
-    return fail(errc::bad_model_file,
-                "tensor '{}': expected U8 [experts, outputs, blocks, {}], "
-                "found {}",
-                blocks.view.name, bytes_of_codes, shape_of(blocks.view));
+  const bool fits = is_of_experts_ ? shape.size() == 4 && shape[0] == bytes_of_codes
+                                   : shape.size() == 2 && shape[0] % bytes_of_codes == 0;
+  if (blocks.view.type != tensor_type::u8 || !fits) {
+    return fail(errc::bad_model_file, "tensor '{}': expected U8 {}, found {}", blocks.view.name,
+                is_of_experts_ ? "[experts, outputs, blocks, 16]" : "[outputs, blocks * 16]",
+                shape_of(blocks.view));
   }
-  const auto* scales = parts.find("scales");
-  if (auto r = check_part(scales, "scales", blocks,
-                          {{}, tensor_type::u8, {shape[1], shape[2], shape[3]}, {}});
-      !r) {
+  auto of_scales = shape;
+  if (is_of_experts_) {
+    of_scales.erase(of_scales.begin());
+  } else {
+    of_scales[0] /= bytes_of_codes;
+  }
+  const std::string_view role = is_of_experts_ ? "scales" : "weight_scale";
+  const auto* scales = parts.find(role);
+  if (auto r = check_part(scales, role, blocks, {{}, tensor_type::u8, of_scales, {}}); !r) {
     return r.error();
   }
   return matrix_pointer(std::make_shared<mxfp4_matrix>(blocks, *scales));
 }
 
 result<format_pointer> read_mxfp4_format(const json&) {
-  return format_pointer(std::make_shared<mxfp4_format>());
+  return format_pointer(std::make_shared<mxfp4_format>(true));
 }
 
 } // namespace baton::model

@@ -6,6 +6,7 @@
 #include "runtime/model/checkpoint/fp8.hpp"
 #include "runtime/model/checkpoint/gptq.hpp"
 #include "runtime/model/checkpoint/mxfp4.hpp"
+#include "runtime/model/checkpoint/nvfp4.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,7 @@ constexpr std::array methods = {
     method_row{"fbgemm_fp8", read_fp8_format},
     method_row{"fp8", read_fp8_format},
     method_row{"gptq", read_gptq_format},
+    method_row{"modelopt", read_modelopt_format},
     method_row{"mxfp4", read_mxfp4_format},
 };
 

@@ -134,11 +134,12 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
 // tests/data/model/make_quantised_goldens.py. Products of bf16 round activations to it: measured
 // 2e-3 to 4e-3, and 2e-2 for a logit. The same weights as F32 keep the bounds of families.
 const difference brain_limit = {.mean = 1e-2, .worst = 5e-2};
-const std::vector<std::string> brain_names = {"fp8_qwen3",  "fp8_qwen3moe", "fp8_qwen2",
-                                              "fp8_llama",  "ct_fp8",       "ct_pack_order",
-                                              "ct_int8_f32"};
-const std::vector<std::string> block_names = {
-    "awq_qwen2", "ct_pack", "ct_pack_zeros", "ct_pack8", "ct_int8", "gptq_bytes", "gpt_oss_mxfp4"};
+const std::vector<std::string> brain_names = {"fp8_qwen3",   "fp8_qwen3moe", "fp8_qwen2",
+                                              "fp8_llama",   "ct_fp8",       "ct_pack_order",
+                                              "ct_int8_f32", "ct_nvfp4",     "nvfp4_modelopt"};
+const std::vector<std::string> block_names = {"awq_qwen2",     "ct_pack", "ct_pack_zeros",
+                                              "ct_pack8",      "ct_int8", "gptq_bytes",
+                                              "gpt_oss_mxfp4", "ct_mxfp4"};
 
 // The weights of a directory, written as F32.
 void check_as_f32(const std::string& name) {

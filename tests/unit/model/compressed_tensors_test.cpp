@@ -202,6 +202,8 @@ TEST_CASE("schemes of compressed-tensors are read, or rejected by their field") 
   const json floats = {{"num_bits", 8}, {"type", "float"}};
   CHECK(label("float-quantized", floats) == "FP8");
   CHECK(label("naive-quantized", floats) == "FP8");
+  CHECK(label("nvfp4-pack-quantized", {{"type", "float"}}) == "NVFP4");
+  CHECK(label("mxfp4-pack-quantized", {{"type", "float"}}) == "MXFP4");
   auto blocks = floats;
   blocks["block_structure"] = {128, 128};
   CHECK(label("float-quantized", blocks) == "FP8, blocks of 128x128");
@@ -225,6 +227,8 @@ TEST_CASE("schemes of compressed-tensors are read, or rejected by their field") 
   refused(compressed_config("int-quantized", json::object()), "'format'");
   refused(compressed_config("int-quantized", {{"num_bits", 8}, {"symmetric", false}}),
           "asymmetric");
+  refused(compressed_config("nvfp4-pack-quantized", json::object()), "'format'");
+  refused(compressed_config("mxfp8-quantized", floats), "mxfp8-quantized");
   refused(compressed_config("marlin-24", json::object()), "marlin-24");
   refused(compressed_config("mixed-precision", json::object()), "mixed-precision");
   auto changed = packed(json::object());

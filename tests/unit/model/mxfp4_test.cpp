@@ -42,7 +42,7 @@ struct mxfp4_module : stored_module {
     set("blocks", "U8", {experts, outputs, inputs / 32, 16}, raw_bytes(blocks));
     set("scales", "U8", {experts, outputs, inputs / 32}, raw_bytes(scales));
   }
-  result<model::matrix_pointer> open() { return stored_module::open(model::mxfp4_format()); }
+  result<model::matrix_pointer> open() { return stored_module::open(model::mxfp4_format(true)); }
 };
 
 } // namespace
@@ -74,6 +74,29 @@ TEST_CASE("MXFP4's mismatching tensors are rejected by name") {
   check_refused(module.open(), errc::bad_model_file, "'X.blocks' lacks its scales");
 }
 
+TEST_CASE("packed matrices of MXFP4 are read alike") {
+  mxfp4_module whole;
+  REQUIRE(whole.open());
+  stored_module module;
+  for (const auto& [role, to] : {std::pair("blocks", "weight_packed"), {"scales", "weight_scale"}})
+    for (const auto& tensor : whole.files.at(0).tensors())
+      if (tensor.name == std::string("X.") + role)
+        module.set(to, "U8", {experts * outputs, tensor.elements() / experts / outputs},
+                   {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+  const model::mxfp4_format format(false);
+  const auto matrix = module.open(format);
+  REQUIRE_MESSAGE(matrix, matrix.error().message);
+  CHECK((*matrix)->view().shape == std::vector<std::uint64_t>{inputs, experts * outputs});
+  check_cuts(module, **matrix, whole.weights);
+  module.set("weight_scale", "U8", {30, 2}, std::string(60, '\0'));
+  check_refused(module.open(format), errc::bad_model_file, "'X.weight_scale'");
+  module.leave_out("weight_scale");
+  check_refused(module.open(format), errc::bad_model_file,
+                "'X.weight_packed' lacks its weight_scale");
+  module.set("weight_packed", "U8", {30, 40}, std::string(1200, '\0'));
+  check_refused(module.open(format), errc::bad_model_file, "[outputs, blocks * 16]");
+}
+
 TEST_CASE("a transposed matrix is read by its outputs, in every cut") {
   std::vector<float> stored, rows;
   for (std::size_t i = 0; i < experts * inputs * outputs; ++i)
@@ -84,7 +107,7 @@ TEST_CASE("a transposed matrix is read by its outputs, in every cut") {
         rows.push_back(stored[(e * inputs + i) * outputs + o]);
   stored_module module;
   module.set("blocks", "F32", {experts, inputs, outputs}, raw_bytes(stored));
-  (void)module.open(model::mxfp4_format()); // writes the file
+  (void)module.open(model::mxfp4_format(true)); // writes the file
   const auto& file = module.files.at(0);
   const auto matrix = model::transposed({0, file.tensors()[0]});
   REQUIRE_MESSAGE(matrix, matrix.error().message);

@@ -1,6 +1,6 @@
 """A model directory as saved by transformers is inspected and served, and answers as transformers does
 (tests/data/model/make_checkpoint_golden.py). So are directories quantised by GPTQ, one of them a mixture of experts in two stages
-(make_gptq_goldens.py)."""
+(make_gptq_goldens.py), and directories of FP8 and AWQ (make_quantised_goldens.py)."""
 import json
 import shutil
 import subprocess
@@ -66,6 +66,15 @@ def check_family(family, directory):
 
 def test_a_chat_with_quantised_weights_is_answered_as_by_transformers(quantised):
     check_family("gptq_qwen2", quantised)
+
+
+@pytest.mark.parametrize("family, file_type, kind", [("fp8_qwen2", "FP8, blocks of 16x32", "BF16"), ("awq_qwen2", "AWQ 4-bit, group 64", "Q5_0")])
+def test_a_chat_with_published_formats_is_answered_as_by_transformers(family, file_type, kind, tmp_path):
+    directory = with_tokenizer(family, tmp_path / "model")
+    reply = json.loads(inspect(directory, "--json").stdout)
+    assert reply["runs"] and reply["model"]["file_type"] == file_type
+    assert kind in reply["tensors"]
+    check_family(family, directory)
 
 
 def test_a_chat_with_a_mixture_is_answered_as_by_transformers(mixture):
