@@ -9,6 +9,7 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint64_t kv_cache_bytes_min = 1ull << 20; // the least that nodes.toml takes
+constexpr std::uint64_t slots_usual = 24; // recurrent states of eight sequences at once
 
 struct model_needs {
   std::uint64_t weight_bytes = 0; // in memory, with the processes
@@ -78,7 +79,8 @@ result<model_fit> fit_model(const cluster_config& config, const model::descripti
   const auto available = machine.memory_available_bytes;
   const auto left = available - std::min(available, needs->weight_bytes);
   const auto room = static_cast<std::uint64_t>(static_cast<double>(left) * auto_kv_memory_share);
-  const auto state_bytes = std::min(needs->slots * needs->slot_bytes, room / 2);
+  const auto state_bytes =
+      std::min(std::min(needs->slots, slots_usual) * needs->slot_bytes, room / 2);
   const auto blocks = (room - state_bytes) / needs->block_bytes;
   const auto positions = blocks * needs->block_positions;
   const auto given = config.model.max_model_len;

@@ -118,12 +118,20 @@ std::uint64_t slots_wanted(const cluster_config& config, const model::descriptio
   return model.recurrence ? std::uint64_t{3} * config.model.max_num_seqs : 0;
 }
 
-// Divides memory among blocks and slots, which get at most half of it.
-kv_numbers numbers_in(std::uint64_t bytes, const kv_numbers& wanted, std::uint64_t per_block,
-                      std::uint64_t per_slot) {
+std::uint64_t blocks_of_context(const cluster_plan& plan) {
+  return (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
+}
+
+// Divides memory among blocks and slots. Slots get at most half of it, and leave room for the
+// longest sequence, but one sequence needs its own.
+kv_numbers numbers_in(std::uint64_t bytes, const kv_numbers& wanted, std::uint64_t context_blocks,
+                      std::uint64_t per_block, std::uint64_t per_slot) {
   kv_numbers found = wanted;
-  if (per_slot > 0)
-    found.slots = std::min(found.slots, bytes / 2 / per_slot);
+  if (per_slot > 0) {
+    const auto beside_context = bytes - std::min(bytes, context_blocks * per_block);
+    const auto most = std::min(bytes / 2, std::max(beside_context, slots_min * per_slot));
+    found.slots = std::min(found.slots, most / per_slot);
+  }
   if (per_block > 0)
     found.blocks = std::min(found.blocks, (bytes - found.slots * per_slot) / per_block);
   return found;
@@ -133,8 +141,7 @@ kv_numbers numbers_in(std::uint64_t bytes, const kv_numbers& wanted, std::uint64
 // machine.
 kv_numbers auto_numbers(const cluster_config& config, const model::description& model,
                         const cluster_plan& plan, const machines& known) {
-  const auto context_blocks =
-      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
+  const auto context_blocks = blocks_of_context(plan);
   kv_numbers found{.blocks = std::uint64_t{config.model.max_num_seqs} * context_blocks,
                    .slots = slots_wanted(config, model)};
   for (const auto& [name, machine] : known) {
@@ -148,19 +155,17 @@ kv_numbers auto_numbers(const cluster_config& config, const model::description& 
     const auto share = static_cast<std::uint64_t>(
         static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share /
         static_cast<double>(pipelines_on(config, name)));
-    found = numbers_in(share, found, per_block, per_slot);
+    found = numbers_in(share, found, context_blocks, per_block, per_slot);
   }
   return found;
 }
 
 error too_few_blocks(const cluster_config& config, const cluster_plan& plan, const kv_numbers& has,
                      std::uint64_t per_block, std::uint64_t per_slot) {
-  const auto context_blocks =
-      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
   const auto given =
       config.model.kv_cache_bytes.value_or(has.blocks * per_block + has.slots * per_slot);
-  const auto needed = std::max(context_blocks * per_block + has.slots * per_slot,
-                               std::uint64_t{2} * slots_min * per_slot);
+  const auto needed = std::max(blocks_of_context(plan) * per_block + slots_min * per_slot,
+                               2 * slots_min * per_slot);
   if (per_slot > 0 && has.slots < slots_min)
     return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
                       "model.kv_cache_bytes of {}{} holds {} recurrent states of {}, and a "
@@ -184,11 +189,9 @@ result<void> place_blocks(const cluster_config& config, const model::description
   const auto has = config.model.kv_cache_bytes
                        ? numbers_in(*config.model.kv_cache_bytes,
                                     {.blocks = 1U << 30U, .slots = slots_wanted(config, model)},
-                                    per_block, per_slot)
+                                    blocks_of_context(plan), per_block, per_slot)
                        : auto_numbers(config, model, plan, known);
-  const auto context_blocks =
-      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
-  if (has.blocks < context_blocks || (per_slot > 0 && has.slots < slots_min))
+  if (has.blocks < blocks_of_context(plan) || (per_slot > 0 && has.slots < slots_min))
     return too_few_blocks(config, plan, has, per_block, per_slot);
   plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(has.blocks, 1u << 30));
   plan.block_positions = cpu::kv_block_positions;

@@ -162,6 +162,59 @@ TEST_CASE("an automatic KV cache fits the slots, or is half of what the weights 
   CHECK(plan.error().message.find("(\"auto\")") != std::string::npos);
 }
 
+// Three layers of four have a state of 1 MiB.
+model::description recurrent_model() {
+  auto d = small_model();
+  d.recurrence = {.channels = 32, .convolution_rows = 2, .key_head_count = 1};
+  d.recurrence->value_head_count = 1;
+  d.recurrence->key_size = 512;
+  d.recurrence->value_size = 512;
+  d.layers.assign(d.layer_count, {});
+  for (std::uint32_t i = 0; i < d.layer_count; ++i)
+    if (i % 4 != 3)
+      d.layers[i].mixer = model::mixer_kind::delta_net;
+  return d;
+}
+
+TEST_CASE("recurrent states get at most half of the KV cache, and leave room for a context") {
+  auto config = two_stages();
+  const auto model = recurrent_model();
+  const auto per_slot = model.state_bytes(0, model.layer_count);
+  config.model.kv_cache_bytes = 512u << 20;
+  config.model.max_num_seqs = 2;
+  const auto few = make_plan(config, model, roomy_machine);
+  REQUIRE_MESSAGE(few, few.error().message);
+  CHECK(few->state_slots == 6); // three for each sequence
+  const auto bytes_of = [](const cluster_plan& plan) {
+    return plan.shards[0].kv_bytes + plan.shards[1].kv_bytes;
+  };
+  CHECK(bytes_of(*few) <= 512u << 20);
+  CHECK(bytes_of(*few) > 500u << 20);
+  config.model.max_num_seqs = 64;
+  const auto many = make_plan(config, model, roomy_machine);
+  REQUIRE_MESSAGE(many, many.error().message);
+  CHECK(many->state_slots == (256u << 20) / per_slot);
+  CHECK(bytes_of(*many) <= 512u << 20);
+  CHECK(plan_table(config, model, *many, {}, roomy_machine).find("recurrent states: ") !=
+        std::string::npos);
+  // The longest sequence goes before more states, a sequence's own two states before that.
+  const auto context =
+      few->max_model_len / few->block_positions * (bytes_of(*few) - 6 * per_slot) / few->blocks;
+  config.model.kv_cache_bytes = context + 3 * per_slot;
+  const auto tight = make_plan(config, model, roomy_machine);
+  REQUIRE_MESSAGE(tight, tight.error().message);
+  CHECK(tight->state_slots == 2); // not more than half
+  config.model.kv_cache_bytes = context;
+  const auto none = make_plan(config, model, roomy_machine);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::does_not_fit);
+  config.model.kv_cache_bytes = std::nullopt;
+  const auto automatic = make_plan(config, model, roomy_machine);
+  REQUIRE_MESSAGE(automatic, automatic.error().message);
+  CHECK(automatic->state_slots > 6);
+  CHECK(automatic->state_slots * per_slot <= 2ull << 30); // half of the half that KV gets
+}
+
 TEST_CASE("cores are those that the process may use, named or divided") {
   using cores = std::vector<std::uint32_t>;
   auto place = [](std::vector<std::string> devices, cores allowed) {
