@@ -18,7 +18,7 @@ using model::tensor_type;
 
 namespace {
 
-constexpr std::size_t experts = 3, outputs = 10, inputs = 96;
+constexpr std::size_t mxfp4_experts = 3, mxfp4_outputs = 10, mxfp4_inputs = 96;
 
 struct mxfp4_module : stored_module {
   std::vector<float> weights; // [experts * out, in]
@@ -27,7 +27,8 @@ struct mxfp4_module : stored_module {
     constexpr std::array numbers = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};
     std::mt19937 random(19);
     std::vector<std::uint8_t> blocks, scales;
-    for (std::size_t block = 0; block < experts * outputs * inputs / 32; ++block) {
+    for (std::size_t block = 0; block < mxfp4_experts * mxfp4_outputs * mxfp4_inputs / 32;
+         ++block) {
       const int exponent = static_cast<int>(random() % 40) - 30;
       scales.push_back(static_cast<std::uint8_t>(exponent + 127));
       for (std::size_t k = 0; k < 16; ++k) {
@@ -39,8 +40,8 @@ struct mxfp4_module : stored_module {
         }
       }
     }
-    set("blocks", "U8", {experts, outputs, inputs / 32, 16}, raw_bytes(blocks));
-    set("scales", "U8", {experts, outputs, inputs / 32}, raw_bytes(scales));
+    set("blocks", "U8", {mxfp4_experts, mxfp4_outputs, mxfp4_inputs / 32, 16}, raw_bytes(blocks));
+    set("scales", "U8", {mxfp4_experts, mxfp4_outputs, mxfp4_inputs / 32}, raw_bytes(scales));
   }
   result<model::matrix_pointer> open() { return stored_module::open(model::mxfp4_format(true)); }
 };
@@ -52,7 +53,8 @@ TEST_CASE("rows of MXFP4 are number * 2^scale in every cut") {
   const auto matrix = module.open();
   REQUIRE_MESSAGE(matrix, matrix.error().message);
   CHECK((*matrix)->view().type == tensor_type::mxfp4);
-  CHECK((*matrix)->view().shape == std::vector<std::uint64_t>{inputs, outputs, experts});
+  CHECK((*matrix)->view().shape ==
+        std::vector<std::uint64_t>{mxfp4_inputs, mxfp4_outputs, mxfp4_experts});
   check_cuts(module, **matrix, module.weights);
 }
 
@@ -81,12 +83,15 @@ TEST_CASE("packed matrices of MXFP4 are read alike") {
   for (const auto& [role, to] : {std::pair("blocks", "weight_packed"), {"scales", "weight_scale"}})
     for (const auto& tensor : whole.files.at(0).tensors())
       if (tensor.name == std::string("X.") + role)
-        module.set(to, "U8", {experts * outputs, tensor.elements() / experts / outputs},
-                   {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+        module.set(
+            to, "U8",
+            {mxfp4_experts * mxfp4_outputs, tensor.elements() / mxfp4_experts / mxfp4_outputs},
+            {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
   const model::mxfp4_format format(false);
   const auto matrix = module.open(format);
   REQUIRE_MESSAGE(matrix, matrix.error().message);
-  CHECK((*matrix)->view().shape == std::vector<std::uint64_t>{inputs, experts * outputs});
+  CHECK((*matrix)->view().shape ==
+        std::vector<std::uint64_t>{mxfp4_inputs, mxfp4_experts * mxfp4_outputs});
   check_cuts(module, **matrix, whole.weights);
   module.set("weight_scale", "U8", {30, 2}, std::string(60, '\0'));
   check_refused(module.open(format), errc::bad_model_file, "'X.weight_scale'");
@@ -99,22 +104,23 @@ TEST_CASE("packed matrices of MXFP4 are read alike") {
 
 TEST_CASE("a transposed matrix is read by its outputs, in every cut") {
   std::vector<float> stored, rows;
-  for (std::size_t i = 0; i < experts * inputs * outputs; ++i)
+  for (std::size_t i = 0; i < mxfp4_experts * mxfp4_inputs * mxfp4_outputs; ++i)
     stored.push_back(static_cast<float>(i));
-  for (std::size_t e = 0; e < experts; ++e)
-    for (std::size_t o = 0; o < outputs; ++o)
-      for (std::size_t i = 0; i < inputs; ++i)
-        rows.push_back(stored[(e * inputs + i) * outputs + o]);
+  for (std::size_t e = 0; e < mxfp4_experts; ++e)
+    for (std::size_t o = 0; o < mxfp4_outputs; ++o)
+      for (std::size_t i = 0; i < mxfp4_inputs; ++i)
+        rows.push_back(stored[(e * mxfp4_inputs + i) * mxfp4_outputs + o]);
   stored_module module;
-  module.set("blocks", "F32", {experts, inputs, outputs}, raw_bytes(stored));
+  module.set("blocks", "F32", {mxfp4_experts, mxfp4_inputs, mxfp4_outputs}, raw_bytes(stored));
   (void)module.open(model::mxfp4_format(true)); // writes the file
   const auto& file = module.files.at(0);
   const auto matrix = model::transposed({0, file.tensors()[0]});
   REQUIRE_MESSAGE(matrix, matrix.error().message);
-  CHECK((*matrix)->view().shape == std::vector<std::uint64_t>{inputs, outputs, experts});
+  CHECK((*matrix)->view().shape ==
+        std::vector<std::uint64_t>{mxfp4_inputs, mxfp4_outputs, mxfp4_experts});
   check_cuts(module, **matrix, rows);
   auto flat = file.tensors()[0];
-  flat.shape = {outputs, inputs * experts};
+  flat.shape = {mxfp4_outputs, mxfp4_inputs * mxfp4_experts};
   check_refused(model::transposed({0, flat}), errc::bad_model_file, "three dimensions");
   flat.type = tensor_type::i32;
   check_refused(model::transposed({0, flat}), errc::bad_model_file, "found I32");

@@ -49,7 +49,7 @@ std::string hash_of(const std::vector<float>& numbers) {
 }
 
 json weights_of(const std::string& name) {
-  std::ifstream in(family(name).string() + ".json");
+  std::ifstream in(testing::family(name).string() + ".json");
   return json::parse(in).at("weights");
 }
 
@@ -58,7 +58,7 @@ json weights_of(const std::string& name) {
 TEST_CASE("quantised matrices have the numbers of an independent conversion") {
   for (const auto& golden : goldens) {
     CAPTURE(golden.name);
-    const auto file = model::open_model(family(golden.name));
+    const auto file = model::open_model(testing::family(golden.name));
     REQUIRE_MESSAGE(file, file.error().message);
     const auto weights = weights_of(golden.name);
     CHECK(weights.size() >= 6);
@@ -80,11 +80,11 @@ TEST_CASE("quantised matrices have the numbers of an independent conversion") {
 TEST_CASE("a quantised directory is described by what it is and takes in memory") {
   for (const auto& golden : goldens) {
     CAPTURE(golden.name);
-    const auto found = described(family(golden.name));
+    const auto found = described(testing::family(golden.name));
     CHECK(found.file_type == golden.file_type);
     CHECK(found.type_bytes.contains(golden.type));
     std::uint64_t bytes = 0;
-    const auto file = model::open_model(family(golden.name));
+    const auto file = model::open_model(testing::family(golden.name));
     for (const auto& tensor : (*file)->tensors())
       bytes += tensor.size_bytes();
     std::uint64_t counted = 0;
