@@ -11,6 +11,7 @@ namespace baton::grammar {
 namespace {
 
 constexpr std::uint32_t name_characters_max = 64; // of an argument that no schema names
+constexpr std::size_t name_bytes_max = 256;       // of any argument
 
 class call_writer {
 public:
@@ -92,9 +93,22 @@ private:
                         : result<expression>(json_grammar(to_).object());
   }
 
+  // Names are written bare, too.
   result<schema_members> read_members(const bare_text* texts) {
-    return read_schema_members(
+    auto members = read_schema_members(
         to_, tool_.schema ? to_text(*tool_.schema) : std::string(R"({"type":"object"})"), texts);
+    if (!members)
+      return members;
+    const std::string_view never = row_.syntax == text::call_syntax::tagged
+                                       ? std::string_view("<>\t\r\n")
+                                       : std::string_view("=:,(){}[]\"'<> \t\r\n");
+    for (const auto& m : members->named)
+      if (m.name.empty() || m.name.size() > name_bytes_max || m.name.starts_with(' ') ||
+          m.name.ends_with(' ') || m.name.find_first_of(never) != std::string::npos)
+        return fail(errc::unsupported_parameter,
+                    "this model's format of calls cannot write the name '{}'",
+                    m.name.substr(0, 64));
+    return members;
   }
 
   expression any_name() {

@@ -306,8 +306,10 @@ void call_parser::give_read(call_delta& out) {
       ++reader_calls_;
       reader_bytes_ = 0;
     }
-    add_arguments(std::string_view(call.arguments).substr(reader_bytes_), out);
-    reader_bytes_ = call.arguments.size();
+    if (call.arguments.size() > reader_bytes_) {
+      add_arguments(std::string_view(call.arguments).substr(reader_bytes_), out);
+      reader_bytes_ = call.arguments.size();
+    }
   }
 }
 
@@ -331,7 +333,7 @@ void call_parser::refuse_call(call_delta& out) {
     give(buffer_.find(fence) + fence.size(), out);
     return;
   }
-  if (row_.mark.empty()) {
+  if (row_.mark.empty() || is_next_) { // no mark is before it
     return;
   }
   give(buffer_.find(row_.mark) + row_.mark.size(), out);

@@ -2,6 +2,9 @@
 #include "gateway/api/openai/call_literal.hpp"
 #include "gateway/api/openai/call_reader.hpp"
 
+#include <functional>
+#include <set>
+
 namespace baton::gateway {
 namespace {
 
@@ -60,6 +63,7 @@ private:
 
   verdict close_call() {
     ++at_;
+    keys_.clear();
     auto& arguments = calls_.back().arguments;
     arguments += arguments.empty() ? "{}" : "}";
     return then(state::after, verdict::whole);
@@ -85,9 +89,11 @@ private:
     if (end == std::string_view::npos) {
       return verdict::more;
     }
-    if (bare.empty() || bare.find_first_of("=:,(){}[]\"' ") != std::string_view::npos) {
+    const bool is_again = !how_.is_constrained && keys_.contains(bare);
+    if (is_again || bare.empty() || bare.find_first_of("=:,(){}[]\"' ") != std::string_view::npos) {
       return verdict::bad;
     }
+    keys_.emplace(bare);
     auto& arguments = calls_.back().arguments;
     arguments += (arguments.empty() ? "{" : ", ") + grammar::quoted(bare) + ": ";
     at_ = value_at_ = end + 1;
@@ -109,7 +115,7 @@ private:
       return is_over ? verdict::bad : verdict::more;
     }
     const auto json = json_of_literal(text.substr(value_at_, at_ - value_at_), row_.quote);
-    if (!json) {
+    if (!json || !grammar::parse_json(*json)) { // such as a map with a name twice
       return verdict::bad;
     }
     calls_.back().arguments += *json;
@@ -147,6 +153,7 @@ private:
   state state_ = state::open;
   literal_scanner scanner_;
   std::size_t value_at_ = 0;
+  std::set<std::string, std::less<>> keys_; // of this call
 };
 
 } // namespace

@@ -47,13 +47,14 @@ private:
     const auto mark = without_space(row_.name_close);
     const auto rest = text.substr(at_);
     const auto found = rest.find(mark);
-    const auto aside = rest.substr(0, found);
+    const bool is_found = found != std::string_view::npos;
+    const auto aside = rest.substr(0, is_found ? found : rest.size() - held_of(rest, mark));
     const bool is_aside =
-        aside.size() <= aside_bytes_max + mark.size() && aside.find('{') == std::string_view::npos;
-    if (!is_aside || (is_over && found == std::string_view::npos)) {
+        aside.size() <= aside_bytes_max && aside.find('{') == std::string_view::npos;
+    if (!is_aside || (is_over && !is_found)) {
       return verdict::bad;
     }
-    if (found == std::string_view::npos) {
+    if (!is_found) {
       return verdict::more;
     }
     at_ += found + mark.size();

@@ -2,6 +2,9 @@
 #include "gateway/api/openai/call_reader.hpp"
 #include "runtime/grammar/json_schema/value_kinds.hpp"
 
+#include <functional>
+#include <set>
+
 namespace baton::gateway {
 namespace {
 
@@ -81,12 +84,15 @@ private:
     const auto now = match_loosely(text, behind, row_.key_close);
     const bool is_key = !key.empty() && key.size() <= tagged_key_bytes_max &&
                         key.find_first_of("<>\n") == std::string_view::npos;
-    if (!is_key || now == text_match::no || (now == text_match::partly && is_over)) {
+    // Under the grammar a name that no schema has may come again, and its call is given already.
+    const bool is_again = !how_.is_constrained && keys_.contains(key);
+    if (!is_key || is_again || now == text_match::no || (now == text_match::partly && is_over)) {
       return verdict::bad;
     }
     if (now == text_match::partly) {
       return verdict::more;
     }
+    keys_.emplace(key);
     begin_argument(key, behind);
     return then(state::value, verdict::whole);
   }
@@ -141,6 +147,7 @@ private:
   }
 
   std::string_view value_end_, key_end_;
+  std::set<std::string, std::less<>> keys_; // so far
   state state_ = state::open;
   grammar::value_kinds kinds_ = grammar::all_kinds; // of the argument
   std::size_t scanned_ = 0;                         // no value_end_ begins before

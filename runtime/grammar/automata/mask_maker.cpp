@@ -118,7 +118,8 @@ answer_texts texts_of(const text::tokenizer& tokenizer) {
       continue;
     if (tokenizer.is_control(id) && !tokenizer.piece(id).empty())
       out.all[i] = out.first[i] = control_text(tokenizer.piece(id));
-    if (!tokenizer.is_text(id))
+    // The byte of control tokens is a token of byte vocabularies, but in no text.
+    if (!tokenizer.is_text(id) || tokenizer.piece(id).find(control_byte) != std::string_view::npos)
       continue;
     bool is_first = true;
     out.all[i] = tokenizer.piece(id);

@@ -125,7 +125,8 @@ constexpr std::array rows{
              .name_close = "<|tool_call_argument_begin|>",
              .controls = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>",
                           "<|tool_call_argument_begin|>", "<|tool_call_end|>",
-                          "<|tool_calls_section_end|>"}},
+                          "<|tool_calls_section_end|>"},
+             .has_named_ids = true},
     // DeepSeek V3.1.
     call_row{.format = call_format::deepseek31,
              .name = "deepseek31",
@@ -203,7 +204,11 @@ call_style call_style_of(std::string_view chat_template) noexcept {
   const auto row = std::find_if(rows.rbegin(), rows.rend(), [&](const call_row& r) {
     return std::all_of(r.template_marks.begin(), r.template_marks.end(), has);
   });
-  return row == rows.rend() ? call_style{} : call_style{row->format, /*is_native=*/true};
+  if (row == rows.rend())
+    return {};
+  return {.format = row->format,
+          .is_native = true,
+          .has_text_arguments = has("['arguments'] +") || has(".arguments +")};
 }
 
 } // namespace baton::text

@@ -46,6 +46,7 @@ struct call_row {
   bool has_parallel = true;     // several calls in one message; other templates refuse them
   bool has_short_ids = false;   // ids of nine letters and digits, required by the template
   bool ends_by_control = false; // call_close is a token that ends the answer
+  bool has_named_ids = false;   // the template writes a call's id, which is "functions.f:0"
 };
 
 const call_row& row_of(call_format format) noexcept;
@@ -54,6 +55,8 @@ const call_row& row_of(call_format format) noexcept;
 struct call_style {
   call_format format = call_format::hermes;
   bool is_native = false; // the template renders `tools`, `tool_calls` and the role `tool` itself
+  // It joins the arguments of earlier calls to texts, so they are JSON text rather than an object.
+  bool has_text_arguments = false;
 };
 call_style call_style_of(std::string_view chat_template) noexcept;
 

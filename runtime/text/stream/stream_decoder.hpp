@@ -21,12 +21,12 @@ namespace baton::text {
 
 struct stream_decoder_config {
   bool skip_special = true;       // control tokens have no text
-  std::vector<token_id> shown{};  // except these
   std::vector<std::string> stops; // stop strings
   bool include_stop = false;      // the stop string is part of the text
   std::uint32_t min_tokens = 0;   // as vLLM: a stop string that ends in the text of the first
                                   // min_tokens tokens is none
   bool begins_text = true;        // false: the rest of a text; see detokenizer
+  std::vector<token_id> shown{};  // control tokens that have text nevertheless
 };
 
 struct stop_hit {

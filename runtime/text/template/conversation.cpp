@@ -1,8 +1,10 @@
 #include "runtime/text/template/conversation.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace baton::text {
 namespace {
@@ -126,24 +128,55 @@ result<chat_prompt> without_tools(const chat_prompt& chat, std::string_view tool
   return out;
 }
 
-result<value> value_of_message(const chat_message& m) {
-  std::vector<std::pair<std::string, value>> entry{{"role", value::string(m.role)},
-                                                   {"content", value::string(m.content)}};
-  if (!m.name.empty())
-    entry.emplace_back("name", value::string(m.name));
-  if (!m.reasoning.empty()) // the names that templates read
-    for (const auto* name : {"reasoning_content", "reasoning", "thinking"})
-      entry.emplace_back(name, value::string(m.reasoning));
-  if (!m.tool_call_id.empty())
-    entry.emplace_back("tool_call_id", value::string(m.tool_call_id));
-  if (!m.tool_calls.empty()) {
-    const auto calls = parse_array(m.tool_calls, "messages");
-    if (!calls)
-      return calls.error();
-    entry.emplace_back("tool_calls", value_of(*calls));
+// Writes messages in the form that a template of this style reads.
+class message_writer {
+public:
+  explicit message_writer(const call_style& style) : style_(style) {}
+
+  result<value> write(const chat_message& m) {
+    std::vector<std::pair<std::string, value>> entry{{"role", value::string(m.role)},
+                                                     {"content", value::string(m.content)}};
+    if (!m.name.empty())
+      entry.emplace_back("name", value::string(m.name));
+    if (!m.reasoning.empty()) // the names that templates read
+      for (const auto* name : {"reasoning_content", "reasoning", "thinking"})
+        entry.emplace_back(name, value::string(m.reasoning));
+    if (!m.tool_call_id.empty()) {
+      const auto named = named_ids_.find(m.tool_call_id);
+      entry.emplace_back("tool_call_id",
+                         value::string(named == named_ids_.end() ? m.tool_call_id : named->second));
+    }
+    if (!m.tool_calls.empty()) {
+      auto calls = parse_array(m.tool_calls, "messages");
+      if (!calls)
+        return calls.error();
+      for (auto& call : *calls)
+        if (call.is_object() && call.contains("function") && call["function"].is_object())
+          adapt(call, call["function"]);
+      entry.emplace_back("tool_calls", value_of(*calls));
+    }
+    return value::map(std::move(entry));
   }
-  return value::map(std::move(entry));
-}
+
+private:
+  void adapt(json& call, json& function) {
+    if (style_.has_text_arguments && function.contains("arguments"))
+      function["arguments"] = dump(function["arguments"]);
+    if (!row_of(style_.format).has_named_ids || !function.contains("name") ||
+        !function["name"].is_string())
+      return;
+    // Numbered through the conversation.
+    auto id =
+        fmt::format("functions.{}:{}", function["name"].get_ref<const std::string&>(), calls_++);
+    if (call.contains("id") && call["id"].is_string())
+      named_ids_[call["id"].get<std::string>()] = id;
+    call["id"] = std::move(id);
+  }
+
+  const call_style& style_;
+  std::map<std::string, std::string> named_ids_; // by the ids of this server
+  std::size_t calls_ = 0;
+};
 
 } // namespace
 
@@ -160,8 +193,9 @@ result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
   if (!plain)
     return plain.error();
   std::vector<value> messages;
+  message_writer writer(style);
   for (const auto& m : style.is_native || is_plain ? chat : *plain) {
-    auto message = value_of_message(m);
+    auto message = writer.write(m);
     if (!message)
       return message.error();
     messages.push_back(*std::move(message));

@@ -113,6 +113,61 @@ TEST_CASE("a schema that cannot be enforced is rejected with its tool's name") {
   }
 }
 
+TEST_CASE("syntaxes without JSON keep a schema's references, patterns and unions") {
+  const auto with = [](std::string_view property) {
+    return fmt::format(
+        R"([{{"name":"f","schema":{{"type":"object","properties":{{"a":{}}},)"
+        R"("required":["a"],"$defs":{{"d":{{"type":"string","pattern":"^x+$"}}}}}}}}])",
+        property);
+  };
+  const auto tagged = [&](std::string_view property, std::string_view value) {
+    return matches(calls("qwen_xml", 1, false, with(property)),
+                   fmt::format("<tool_call>\n<function=f>\n<parameter=a>\n{}\n</parameter>\n"
+                               "</function>\n</tool_call>",
+                               value));
+  };
+  CHECK(tagged(R"({"$ref":"#/$defs/d"})", "xx"));
+  CHECK_FALSE(tagged(R"({"$ref":"#/$defs/d"})", "xy"));
+  CHECK(tagged(R"({"type":"string"})", "a <b> \"c\"\n\n </parameter"));
+  CHECK_FALSE(tagged(R"({"type":"string"})", "a</parameter>"));
+  CHECK(tagged(R"({"type":"string","maxLength":3})", "a\nb"));
+  CHECK_FALSE(tagged(R"({"type":"string","maxLength":3})", "abcd"));
+  CHECK(tagged(R"({"type":"string","format":"date"})", "2026-11-27"));
+  CHECK_FALSE(tagged(R"({"type":"string","format":"date"})", "today"));
+  CHECK(tagged(R"({"enum":["a b",3,null]})", "a b"));
+  CHECK(tagged(R"({"enum":["a b",3,null]})", "3"));
+  CHECK_FALSE(tagged(R"({"enum":["a b",3,null]})", "\"a b\""));
+  // A text that may also be a list does not look like one.
+  constexpr std::string_view either =
+      R"({"anyOf":[{"type":"string"},{"type":"array","maxItems":1}]})";
+  CHECK(tagged(either, "a [b"));
+  CHECK(tagged(either, "[1]"));
+  CHECK_FALSE(tagged(either, "[1, 2]"));
+  CHECK_FALSE(tagged(either, "[x"));
+  CHECK(tagged(R"({"type":"object","properties":{"b":{"type":"string"}},"required":["b"]})",
+               R"({"b": "c"})"));
+  CHECK_FALSE(tagged(R"({"type":"object","properties":{"b":{"type":"string"}},"required":["b"]})",
+                     R"({"b": c})"));
+  // Free arguments, and a schema that has none.
+  CHECK(matches(calls("glm", 1, false, R"([{"name":"f"}])"),
+                "<tool_call>f\n<arg_key>any_1</arg_key>\n<arg_value>x</arg_value>\n</tool_call>"));
+  CHECK(matches(calls("pythonic", 1, false, R"([{"name":"f"}])"), "[f(a=1, b=\"x\")]"));
+  CHECK_FALSE(matches(calls("pythonic", 1, false,
+                            R"([{"name":"f","schema":{"type":"object",)"
+                            R"("properties":{}}}])"),
+                      "[f(a=1)]"));
+  for (const auto* schema :
+       {R"({"anyOf":[{"type":"object"}]})", R"({"type":"object","minProperties":1})",
+        R"({"type":"object","properties":{"a<b":{}}})", R"({"type":"object","properties":{"":{}}})",
+        R"({"type":"object","properties":{"a":{"not":{}}}})"}) {
+    CAPTURE(schema);
+    const auto e = refusal_of(
+        calls("qwen_xml", 1, false, fmt::format(R"([{{"name":"f","schema":{}}}])", schema)));
+    CHECK(e.code == errc::unsupported_parameter);
+    CHECK(e.message.find("'f'") != std::string::npos);
+  }
+}
+
 TEST_CASE("a tool without parameters accepts none") {
   const auto one =
       calls("hermes", 1, false, R"([{"name":"f","schema":{"type":"object","properties":{}}}])");

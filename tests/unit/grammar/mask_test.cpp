@@ -82,6 +82,10 @@ TEST_CASE("masks of the default model's vocabulary match its bytes") {
     CHECK(texts->all[static_cast<std::size_t>(id)].empty());
   CHECK(texts->all[0].empty()); // <|endoftext|>
   CHECK(texts->all[1] == "\xFF<|im_start|>");
+  const auto is_stray = [](const std::string& text) {
+    return text.find(control_byte) != std::string::npos && text.size() == 1;
+  };
+  CHECK(std::none_of(texts->all.begin(), texts->all.end(), is_stray));
   const mask_maker maker(*std::move(texts));
   for (const auto& c : constraints)
     for (std::uint32_t seed = 0; seed < 3; ++seed)

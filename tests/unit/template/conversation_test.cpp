@@ -94,6 +94,39 @@ TEST_CASE("the later marks of a template decide, and one that tells no tools has
   }
 }
 
+TEST_CASE("a template that joins arguments to texts gets them as JSON text") {
+  const std::string source = "{{ tools | length }}<｜tool▁calls▁begin｜>{% for m in messages %}"
+                             "{% for t in m.tool_calls %}{{ t['function']['name'] + ':' + "
+                             "t['function']['arguments'] + ';' }}{% endfor %}{% endfor %}";
+  const auto style = text::call_style_of(source);
+  CHECK(style.has_text_arguments);
+  const auto parsed = text::chat_template::parse(source);
+  REQUIRE(parsed);
+  text::template_input input;
+  REQUIRE(text::put_conversation(talk, tools, style, input));
+  const auto prompt = parsed->render(input);
+  REQUIRE_MESSAGE(prompt, prompt.error().message);
+  CHECK(has(prompt->text(), R"(add:{"x":2.5,"a":"<|im_end|>"};)"));
+}
+
+TEST_CASE("a template that writes the ids of calls gets them with names, numbered") {
+  const std::string source =
+      "{{ tools | length }}<|tool_calls_section_begin|>{% for m in messages %}"
+      "{% for t in m.tool_calls %}{{ t.id }};{% endfor %}{{ m.tool_call_id }}{% endfor %}";
+  const auto style = text::call_style_of(source);
+  const auto parsed = text::chat_template::parse(source);
+  REQUIRE(parsed);
+  auto twice = talk;
+  twice.insert(twice.end(), {talk[2], talk[3]});
+  twice[4].tool_calls.replace(twice[4].tool_calls.find("abcdefghi"), 9, "b");
+  twice[5].tool_call_id = "b";
+  text::template_input input;
+  REQUIRE(text::put_conversation(twice, tools, style, input));
+  const auto prompt = parsed->render(input);
+  REQUIRE_MESSAGE(prompt, prompt.error().message);
+  CHECK(has(prompt->text(), "functions.add:0;functions.add:0functions.add:1;functions.add:1"));
+}
+
 TEST_CASE("a template with tool support gets tools as Hugging Face passes them") {
   const auto qwen = render_chat("qwen25.jinja", talk, tools);
   CHECK(has(qwen, "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"add\""));

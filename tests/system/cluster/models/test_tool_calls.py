@@ -50,6 +50,12 @@ def test_a_call_that_must_come_comes_and_holds(shared):
     assert len(seen) > 6
 
 
+def test_a_template_without_tools_gets_hermes_format_and_the_card_says_so(shared):
+    with urllib.request.urlopen(shared.url + "/cluster", timeout=10) as answer:
+        card = json.load(answer)["models"][0]
+    assert (card["call_format"], card["has_own_calls"]) == ("hermes", False)
+
+
 def test_several_calls_strict_ones_and_text(shared):
     client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0, timeout=300)
     strict = [{**t, "function": {**t["function"], "strict": True}} for t in TOOLS]
