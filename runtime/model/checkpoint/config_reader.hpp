@@ -39,7 +39,7 @@ struct checkpoint_family {
   bool rotates_pairs = false;
   bool takes_no_window = false; // a model without one is of the family, too
   norm_names norms = norm_names::before;
-  moe_names ffn = moe_names::mlp;  // the names of a dense model
+  moe_names ffn = moe_names::mlp; // the names of a dense model
   std::span<const plain_field> fields = {};
   bool normalises_experts = false; // the default
   bool has_nested_text = false;    // "text_config", and the names of a part of a larger model

@@ -29,8 +29,8 @@ struct scheduler_config {
   std::uint32_t max_num_queued_reqs = 128; // tickets beyond the slots
   std::uint64_t max_num_queued_tokens = 1 << 18; // their total estimate
   schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
-  bool enable_prefix_caching = true;                   // KV of equal prefixes is computed once
-  bool async_scheduling = true;                        // run-ahead: see scheduler::next
+  bool enable_prefix_caching = true; // KV of equal prefixes is computed once
+  bool async_scheduling = true;      // run-ahead: see scheduler::next
   // Draft tokens per decoding row; 0: none. None either for a model with recurrent states.
   std::uint32_t num_speculative_tokens = 0;
   std::uint32_t speculative_disable_by_batch_size = 0; // no drafts while so many run; 0: always
