@@ -13,6 +13,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace baton::cluster {
 namespace {
 
@@ -97,10 +99,30 @@ void look_at_open_files(std::uint32_t connections_max) {
                  files, connections_max, needed);
 }
 
+// Whether this process knows of a head whose shards are not ready. A head reports to the root as
+// soon as they are, and the root must not take the cluster for ready before this process knows.
+bool awaits_head(const gateway::snapshot& now) {
+  const auto is_early = [](const status& s) {
+    return s.phase == phase::starting || s.phase == phase::loading;
+  };
+  const bool has_early_head =
+      now.cluster &&
+      std::any_of(now.cluster->nodes.begin(), now.cluster->nodes.end(),
+                  [&](const status& n) { return n.role == role::head && is_early(n); });
+  return std::any_of(now.pipelines.begin(), now.pipelines.end(), [&](const auto& p) {
+    if (p.is_head_lost)
+      return false;
+    if (p.card)
+      return p.card->phase == phase::loading && !p.card->loads_on_demand;
+    return has_early_head || (p.head && is_early(*p.head));
+  });
+}
+
 // Reports `ready` once requests would not be refused only because this process is new.
 void report_when_informed(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
   self.on_tick([&self, state, was_reported = false]() mutable {
-    if (!was_reported && !state->look()->is_draining && state->is_informed()) {
+    const auto now = state->look();
+    if (!was_reported && !now->is_draining && state->is_informed() && !awaits_head(*now)) {
       was_reported = true;
       self.report(phase::ready);
     }
