@@ -27,12 +27,32 @@ constexpr std::array glm_moe_fields = {
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 
-// Older files of LFM2 have other names.
+// The sizes of recurrent layers: delta nets, Mamba, short convolutions.
+constexpr std::array delta_net_fields = {
+    plain_field{"linear_conv_kernel_dim", "ssm.conv_kernel", 4.0},
+    plain_field{"linear_key_head_dim", "ssm.state_size", 128.0},
+    plain_field{"linear_num_key_heads", "ssm.group_count", 16.0},
+    plain_field{"linear_num_value_heads", "ssm.time_step_rank", 32.0},
+};
+constexpr std::array granite_mamba_fields = {
+    plain_field{"attention_multiplier", "attention.scale", 1.0},
+    plain_field{"embedding_multiplier", "embedding_scale"},
+    plain_field{"logits_scaling", "logit_scale"},
+    plain_field{"residual_multiplier", "residual_scale"},
+    plain_field{"mamba_d_conv", "ssm.conv_kernel", 4.0},
+    plain_field{"mamba_d_state", "ssm.state_size", 256.0},
+    plain_field{"mamba_n_groups", "ssm.group_count", 1.0},
+    plain_field{"mamba_n_heads", "ssm.time_step_rank", 128.0},
+};
 constexpr std::array lfm2_fields = {
     plain_field{"conv_L_cache", "shortconv.l_cache", 3.0},
     plain_field{"norm_eps", "attention.layer_norm_rms_epsilon", 1e-5},
-    plain_field{"block_ff_dim", "feed_forward_length"},
-    plain_field{"num_dense_layers", "leading_dense_block_count"},
+    plain_field{"block_ff_dim", "feed_forward_length"}, // of older files
+};
+constexpr std::array lfm2_moe_fields = {
+    plain_field{"conv_L_cache", "shortconv.l_cache", 3.0},
+    plain_field{"norm_eps", "attention.layer_norm_rms_epsilon", 1e-5},
+    plain_field{"num_dense_layers", "leading_dense_block_count", 2.0},
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 
@@ -58,14 +78,9 @@ constexpr std::array checkpoint_families = {
                       .adds_one_to_norms = true,
                       .takes_partial_rotation = true,
                       .rotated_part = 0.25,
-                      .norms = norm_names::as_post},
-    checkpoint_family{.architecture = "Qwen3_5ForConditionalGeneration",
-                      .family = "qwen35",
-                      .adds_one_to_norms = true,
-                      .takes_partial_rotation = true,
-                      .rotated_part = 0.25,
                       .norms = norm_names::as_post,
-                      .has_nested_text = true},
+                      .fields = delta_net_fields,
+                      .larger = "Qwen3_5ForConditionalGeneration"},
     checkpoint_family{.architecture = "Qwen3_5MoeForCausalLM",
                       .family = "qwen35moe",
                       .experts = expert_rule::qwen3,
@@ -73,16 +88,9 @@ constexpr std::array checkpoint_families = {
                       .takes_partial_rotation = true,
                       .rotated_part = 0.25,
                       .norms = norm_names::as_post,
-                      .normalises_experts = true},
-    checkpoint_family{.architecture = "Qwen3_5MoeForConditionalGeneration",
-                      .family = "qwen35moe",
-                      .experts = expert_rule::qwen3,
-                      .adds_one_to_norms = true,
-                      .takes_partial_rotation = true,
-                      .rotated_part = 0.25,
-                      .norms = norm_names::as_post,
+                      .fields = delta_net_fields,
                       .normalises_experts = true,
-                      .has_nested_text = true},
+                      .larger = "Qwen3_5MoeForConditionalGeneration"},
     checkpoint_family{.architecture = "Lfm2ForCausalLM",
                       .family = "lfm2",
                       .ties_embeddings = true,
@@ -95,12 +103,12 @@ constexpr std::array checkpoint_families = {
                       .ties_embeddings = true,
                       .rope_base = 1e6,
                       .ffn = moe_names::lfm2,
-                      .fields = lfm2_fields,
+                      .fields = lfm2_moe_fields,
                       .normalises_experts = true},
     checkpoint_family{.architecture = "GraniteMoeHybridForCausalLM",
                       .family = "granitehybrid",
                       .ffn = moe_names::granite_dense,
-                      .fields = granite_fields,
+                      .fields = granite_mamba_fields,
                       .has_states = true},
     checkpoint_family{.architecture = "Phi3ForCausalLM",
                       .family = "phi3",
@@ -228,14 +236,14 @@ constexpr std::array off_fields = {
 
 // Whether GGUF's key holds an integer.
 static bool is_count(std::string_view key) {
-  return key.ends_with("_count");
+  return key.ends_with("_count") || key.starts_with("ssm.") || key == "shortconv.l_cache";
 }
 
 result<checkpoint_config> config_reader::read() {
   out_.architecture = kind_.architecture;
   out_.names.norms = published_.norms;
   out_.names.experts = published_.ffn;
-  out_.names.is_nested = published_.has_nested_text;
+  out_.names.is_nested = published_.architecture == published_.larger;
   out_.rotates_halves = !published_.rotates_pairs;
   out_.adds_one_to_norms = published_.adds_one_to_norms;
   out_.has_attention_bias = kind_.has_attention_bias || kind_.takes_attention_bias;
@@ -327,10 +335,8 @@ result<void> config_reader::read_quantization() {
 // Whether `layer_types` names a layer that is recurrent.
 static bool has_recurrent_types(const json& config) {
   const auto* list = member_of(config, "layer_types");
-  const auto is_recurrent = [](const json& kind) {
-    return kind == "mamba" || kind == "linear_attention";
-  };
-  return list == nullptr || !list->is_array() || std::ranges::any_of(*list, is_recurrent);
+  return list == nullptr || !list->is_array() ||
+         std::ranges::any_of(*list, config_reader::is_recurrent);
 }
 
 // The text model of a larger one, with the fields that stand beside it.
@@ -351,27 +357,32 @@ result<checkpoint_config> read_checkpoint_config(const json& config) {
     return fail(errc::bad_model_file, "config.json: 'architectures' does not name one class");
   }
   const auto name = (*list)[0].get<std::string>();
-  const auto* published =
-      std::ranges::find_if(checkpoint_families, [&](const checkpoint_family& row) {
-        return row.architecture == name && (!row.has_states || has_recurrent_types(config));
-      });
-  if (published == checkpoint_families.end()) {
+  const auto* row = std::ranges::find_if(checkpoint_families, [&](const checkpoint_family& each) {
+    return (each.architecture == name || each.larger == name) &&
+           (!each.has_states || has_recurrent_types(config));
+  });
+  if (row == checkpoint_families.end()) {
     std::string names;
-    for (const auto& row : checkpoint_families) {
-      if (!row.has_states) {
-        names += names.empty() ? "" : ", ";
-        names += row.architecture;
+    for (const auto& each : checkpoint_families) {
+      for (const auto known : {each.architecture, each.larger}) {
+        if (!each.has_states && !known.empty()) {
+          names += names.empty() ? "" : ", ";
+          names += known;
+        }
       }
     }
     return fail(errc::unsupported_model, "config.json: architecture '{}': this build runs {}", name,
                 names);
   }
-  const auto kind = family_of(published->family);
+  const auto kind = family_of(row->family);
   if (!kind) {
     return kind.error();
   }
-  const json text = published->has_nested_text ? nested_text(config) : json();
-  return config_reader(published->has_nested_text ? text : config, *published, *kind).read();
+  auto published = *row;
+  published.architecture = name;
+  const bool is_nested = name == row->larger;
+  const json text = is_nested ? nested_text(config) : json();
+  return config_reader(is_nested ? text : config, published, *kind).read();
 }
 
 } // namespace baton::model

@@ -11,6 +11,9 @@
 
 namespace baton::model {
 
+inline constexpr std::uint64_t word_bits = 32;   // of packed codes
+inline constexpr std::uint64_t inputs_unit = 32; // of every row that an engine reads
+
 // The scales and zero points of some rows, [rows, groups].
 struct code_groups {
   std::vector<float> scales;

@@ -154,27 +154,19 @@ result<void> config_reader::read_recurrence() {
   return read_recurrent_layers();
 }
 
-// Mamba's names in Granite, and those of the delta nets, with their defaults in transformers.
+// Published weights have heads in the order of key heads, and logarithms of decays.
 void config_reader::read_heads_of_states() {
-  const json is_published = true; // heads in the order of key heads, logarithms of decays
+  const json is_published = true;
   put("ssm.has_grouped_heads", &is_published, "architectures");
-  const bool is_mamba = kind_.recurrent == mixer_kind::mamba2;
-  const auto size = [&](const char* delta, const char* mamba, double otherwise) {
-    return number(is_mamba ? mamba : delta).value_or(otherwise);
-  };
-  const auto value_heads = size("linear_num_value_heads", "mamba_n_heads", is_mamba ? 128 : 32);
-  const auto inner = is_mamba
-                         ? number("mamba_expand").value_or(2) * number("hidden_size").value_or(0)
-                         : value_heads * number("linear_value_head_dim").value_or(128);
-  put_count("ssm.inner_size", inner, is_mamba ? "mamba_expand" : "linear_value_head_dim");
-  put_count("ssm.time_step_rank", value_heads,
-            is_mamba ? "mamba_n_heads" : "linear_num_value_heads");
-  put_count("ssm.group_count", size("linear_num_key_heads", "mamba_n_groups", is_mamba ? 1 : 16),
-            is_mamba ? "mamba_n_groups" : "linear_num_key_heads");
-  put_count("ssm.state_size", size("linear_key_head_dim", "mamba_d_state", is_mamba ? 256 : 128),
-            is_mamba ? "mamba_d_state" : "linear_key_head_dim");
-  put_count("ssm.conv_kernel", size("linear_conv_kernel_dim", "mamba_d_conv", 4),
-            is_mamba ? "mamba_d_conv" : "linear_conv_kernel_dim");
+  if (kind_.recurrent == mixer_kind::mamba2) {
+    return put_count("ssm.inner_size",
+                     number("mamba_expand").value_or(2) * number("hidden_size").value_or(0),
+                     "mamba_expand");
+  }
+  put_count("ssm.inner_size",
+            number("linear_num_value_heads").value_or(32) *
+                number("linear_value_head_dim").value_or(128),
+            "linear_value_head_dim");
 }
 
 // LFM2's ffn has two thirds of the size, times a factor, in whole multiples.
@@ -211,12 +203,11 @@ result<void> config_reader::read_recurrent_layers() {
   if (types != nullptr && types->is_array()) {
     for (std::size_t i = 0; i < types->size(); ++i) {
       const auto& kind = (*types)[i];
-      const bool is_recurrent = kind == "linear_attention" || kind == "mamba" || kind == "conv";
-      if (!is_recurrent && kind != "full_attention" && kind != "attention") {
+      if (!is_recurrent(kind) && kind != "full_attention" && kind != "attention") {
         return fail(errc::unsupported_model, "config.json: 'layer_types' is {} for layer {}",
                     shown(kind), i);
       }
-      recurrent.push_back(is_recurrent);
+      recurrent.push_back(is_recurrent(kind));
     }
   } else if (kind_.has_recurrent_period) {
     put("full_attention_interval", member_of(config_, "full_attention_interval"),
@@ -234,8 +225,8 @@ result<void> config_reader::read_recurrent_layers() {
   }
   const auto heads = number("num_key_value_heads").value_or(0);
   json counts = json::array();
-  for (const auto& is_recurrent : recurrent) {
-    counts.push_back(is_recurrent.get<bool>() ? 0U : static_cast<std::uint32_t>(heads));
+  for (const auto& lacks_heads : recurrent) {
+    counts.push_back(lacks_heads.get<bool>() ? 0U : static_cast<std::uint32_t>(heads));
   }
   put("attention.head_count_kv", &counts, "layer_types");
   return {};

@@ -42,8 +42,9 @@ struct checkpoint_family {
   moe_names ffn = moe_names::mlp; // the names of a dense model
   std::span<const plain_field> fields = {};
   bool normalises_experts = false; // the default
-  bool has_nested_text = false;    // "text_config", and the names of a part of a larger model
-  bool has_states = false;         // a class with another row is of this one with recurrent layers
+  // The class of a larger model whose text is of this one: it has "text_config", and other names.
+  std::string_view larger = {};
+  bool has_states = false; // a class with another row is of this one with recurrent layers
 };
 
 // Reads one config.json into one checkpoint_config.
@@ -51,6 +52,10 @@ class config_reader {
 public:
   config_reader(const json& config, const checkpoint_family& published, const family& kind)
       : config_(config), published_(published), kind_(kind) {}
+  // Whether a kind of `layer_types` is recurrent.
+  static bool is_recurrent(const json& kind) {
+    return kind == "linear_attention" || kind == "mamba" || kind == "conv";
+  }
 
   result<checkpoint_config> read();
 

@@ -6,9 +6,6 @@
 namespace baton::model {
 namespace {
 
-constexpr std::uint64_t word_bits = 32;
-constexpr std::uint64_t inputs_unit = 32; // of every row that an engine reads
-
 // Whether patterns give some modules another width or group; "-:" only excludes modules.
 bool has_own_widths(const json* dynamic) {
   if (dynamic == nullptr) {

@@ -5,9 +5,6 @@
 namespace baton::model {
 namespace {
 
-constexpr std::uint64_t bits_per_word = 32;
-constexpr std::uint64_t inputs_of_block = 32; // every row that an engine reads has a multiple
-
 // A row of words holds the codes of a row of the matrix.
 class packed_matrix_codes final : public code_matrix {
 public:
@@ -53,7 +50,7 @@ result<matrix_pointer> packed_matrix_codes::open(const module_parts& parts,
                 packed.view.name, shape_of(packed.view));
   }
   const auto bits = config.bits;
-  const auto out = packed.view.rows(), in = packed.view.columns() * (bits_per_word / bits);
+  const auto out = packed.view.rows(), in = packed.view.columns() * (word_bits / bits);
   const auto* shape = parts.find("weight_shape");
   if (shape == nullptr) {
     return lacks(packed, "weight_shape");
@@ -76,17 +73,17 @@ result<matrix_pointer> packed_matrix_codes::open(const module_parts& parts,
       scale->view.rows() != out) {
     return mismatched(*scale, packed, fmt::format("F16, BF16 or F32 [{}, groups]", out));
   }
-  if (in % inputs_of_block != 0 || group_size == 0 || in % group_size != 0 ||
+  if (in % inputs_unit != 0 || group_size == 0 || in % group_size != 0 ||
       in / group_size != groups) {
     return fail(errc::unsupported_model,
                 "tensor '{}' has {} inputs, '{}' {} groups: this build runs multiples of {} and of "
                 "'group_size' ({})",
-                packed.view.name, in, scale->view.name, groups, inputs_of_block, group_size);
+                packed.view.name, in, scale->view.name, groups, inputs_unit, group_size);
   }
   matrix->scale_ = *scale;
   const auto* zero = parts.find("weight_zero_point");
   if (!config.is_symmetric || zero != nullptr) {
-    const auto words = (out * bits + bits_per_word - 1) / bits_per_word;
+    const auto words = (out * bits + word_bits - 1) / word_bits;
     if (auto r = check_part(zero, "weight_zero_point", packed,
                             {{}, tensor_type::i32, {groups, words}, {}});
         !r) {
@@ -133,7 +130,7 @@ result<code_groups> packed_matrix_codes::read_groups(file_span files, std::uint6
   if (!zero_) {
     return read;
   }
-  const auto per_word = bits_per_word / config_.bits;
+  const auto per_word = word_bits / config_.bits;
   const auto first_word = first / per_word;
   const auto end_word = (first + count + per_word - 1) / per_word;
   const auto words = elements_of<std::uint32_t>(*zero_, files, first_word * groups(),
@@ -190,10 +187,10 @@ result<matrix_pointer> int8_matrix::open(const module_parts& parts, file_span fi
                 weight.view.name, shape_of(weight.view));
   }
   const auto in = weight.view.columns(), out = weight.view.rows();
-  if (in % inputs_of_block != 0) {
+  if (in % inputs_unit != 0) {
     return fail(errc::unsupported_model,
                 "tensor '{}' has {} inputs: this build runs multiples of {}", weight.view.name, in,
-                inputs_of_block);
+                inputs_unit);
   }
   const auto* scale = parts.find("weight_scale");
   if (scale == nullptr) {
