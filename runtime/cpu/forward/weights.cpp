@@ -228,6 +228,20 @@ void add_attention(weight_plan& plan, const model::description& model, const lay
   layer.attention_out_bias = vector_if(model.has_attention_out_bias, "attn_output.bias");
 }
 
+// The tensors of a layer whose heads have states, for all kinds of heads.
+void add_states(weight_plan& plan, const model::description& model, std::uint32_t index,
+                layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  auto& r = layer.recurrent;
+  r.convolution = plan.vector(name("ssm_conv1d.weight"), {}, vector_form::by_columns);
+  r.decay_scale =
+      plan.vector(name("ssm_a"), {},
+                  model.recurrence->has_log_decay ? vector_form::decay : vector_form::stored);
+  r.decay_bias = plan.vector(name("ssm_dt.bias"));
+  r.norm = plan.vector(name("ssm_norm.weight"));
+  layer.attention_out = plan.matrix(name("ssm_out.weight"));
+}
+
 void add_delta_net(weight_plan& plan, const model::description& model, std::uint32_t index,
                    layer_weights& layer) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
@@ -244,12 +258,7 @@ void add_delta_net(weight_plan& plan, const model::description& model, std::uint
     r.strength = plan.matrix(name("ssm_beta.weight"));
     r.decay = plan.matrix(name("ssm_alpha.weight"));
   }
-  r.convolution = plan.vector(name("ssm_conv1d.weight"), {}, vector_form::by_columns);
-  r.decay_scale = plan.vector(name("ssm_a"), {},
-                              sizes.has_log_decay ? vector_form::decay : vector_form::stored);
-  r.decay_bias = plan.vector(name("ssm_dt.bias"));
-  r.norm = plan.vector(name("ssm_norm.weight"));
-  layer.attention_out = plan.matrix(name("ssm_out.weight"));
+  add_states(plan, model, index, layer);
 }
 
 // One tensor has the rows of gates, channels and time steps.
@@ -262,14 +271,9 @@ void add_mamba2(weight_plan& plan, const model::description& model, std::uint32_
   r.gate = plan.matrix(name("ssm_in.weight"), extent{0, values});
   r.mixed = plan.matrix(name("ssm_in.weight"), extent{values, channels});
   r.decay = plan.matrix(name("ssm_in.weight"), extent{values + channels, sizes.value_head_count});
-  r.convolution = plan.vector(name("ssm_conv1d.weight"), {}, vector_form::by_columns);
   r.convolution_bias = plan.vector(name("ssm_conv1d.bias"));
-  r.decay_scale = plan.vector(name("ssm_a"), {},
-                              sizes.has_log_decay ? vector_form::decay : vector_form::stored);
-  r.decay_bias = plan.vector(name("ssm_dt.bias"));
   r.skip = plan.vector(name("ssm_d"));
-  r.norm = plan.vector(name("ssm_norm.weight"));
-  layer.attention_out = plan.matrix(name("ssm_out.weight"));
+  add_states(plan, model, index, layer);
 }
 
 // One tensor has the rows of input gates, gates and channels.
