@@ -38,6 +38,18 @@ json_scanner::verdict json_scanner::next(char c) noexcept {
   return possible.find(c) == std::string_view::npos ? verdict::bad : verdict::more;
 }
 
+void call_reader::begin_argument(std::string_view key) {
+  keys_.emplace(key);
+  auto& arguments = calls_.back().arguments;
+  arguments += (arguments.empty() ? "{" : ", ") + grammar::quoted(key) + ": ";
+}
+
+void call_reader::end_arguments() {
+  keys_.clear();
+  auto& arguments = calls_.back().arguments;
+  arguments += arguments.empty() ? "{}" : "}";
+}
+
 call_reader::verdict call_reader::read_mark(std::string_view text, std::string_view pattern,
                                             bool is_over) {
   switch (match_loosely(text, at_, pattern)) {

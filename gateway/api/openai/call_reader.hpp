@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,12 +55,23 @@ protected:
   verdict read_name(std::string_view text, bool is_over);
   // `pattern` at at_: moves behind it.
   verdict read_mark(std::string_view text, std::string_view pattern, bool is_over);
+  // Whether the last call has this argument. Under the grammar a name that no schema has may come
+  // again, and its call is given already: then false.
+  bool is_repeated(std::string_view key) const {
+    return !how_.is_constrained && keys_.contains(key);
+  }
+  // For the last call: before the value of an argument, and behind the last argument.
+  void begin_argument(std::string_view key);
+  void end_arguments();
 
   const text::call_row& row_;
   const call_reading& how_;
   std::vector<call> calls_;
   std::size_t at_ = 0;   // read so far
   std::size_t tool_ = 0; // of the last call, in how_.names
+
+private:
+  std::set<std::string, std::less<>> keys_; // of the last call's arguments, so far
 };
 
 // Requires: the format's syntax is not `json`. `how` outlives the reader.

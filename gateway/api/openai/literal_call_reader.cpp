@@ -3,7 +3,6 @@
 #include "gateway/api/openai/call_reader.hpp"
 
 #include <functional>
-#include <set>
 
 namespace baton::gateway {
 namespace {
@@ -63,9 +62,7 @@ private:
 
   verdict close_call() {
     ++at_;
-    keys_.clear();
-    auto& arguments = calls_.back().arguments;
-    arguments += arguments.empty() ? "{}" : "}";
+    end_arguments();
     return then(state::after, verdict::whole);
   }
 
@@ -89,13 +86,11 @@ private:
     if (end == std::string_view::npos) {
       return verdict::more;
     }
-    const bool is_again = !how_.is_constrained && keys_.contains(bare);
-    if (is_again || bare.empty() || bare.find_first_of("=:,(){}[]\"' ") != std::string_view::npos) {
+    if (is_repeated(bare) || bare.empty() ||
+        bare.find_first_of("=:,(){}[]\"' ") != std::string_view::npos) {
       return verdict::bad;
     }
-    keys_.emplace(bare);
-    auto& arguments = calls_.back().arguments;
-    arguments += (arguments.empty() ? "{" : ", ") + grammar::quoted(bare) + ": ";
+    begin_argument(bare);
     at_ = value_at_ = end + 1;
     scanner_ = literal_scanner(row_.quote);
     return then(state::value, verdict::whole);
@@ -153,7 +148,6 @@ private:
   state state_ = state::open;
   literal_scanner scanner_;
   std::size_t value_at_ = 0;
-  std::set<std::string, std::less<>> keys_; // of this call
 };
 
 } // namespace

@@ -3,7 +3,6 @@
 #include "runtime/grammar/json_schema/value_kinds.hpp"
 
 #include <functional>
-#include <set>
 
 namespace baton::gateway {
 namespace {
@@ -69,8 +68,7 @@ private:
       return verdict::bad;
     }
     at_ = close == text_match::partly ? text.size() : at_;
-    auto& arguments = calls_.back().arguments;
-    arguments += arguments.empty() ? "{}" : "}";
+    end_arguments();
     return then(state::end, verdict::whole);
   }
 
@@ -84,28 +82,25 @@ private:
     const auto now = match_loosely(text, behind, row_.key_close);
     const bool is_key = !key.empty() && key.size() <= tagged_key_bytes_max &&
                         key.find_first_of("<>\n") == std::string_view::npos;
-    // Under the grammar a name that no schema has may come again, and its call is given already.
-    const bool is_again = !how_.is_constrained && keys_.contains(key);
-    if (!is_key || is_again || now == text_match::no || (now == text_match::partly && is_over)) {
+    if (!is_key || is_repeated(key) || now == text_match::no ||
+        (now == text_match::partly && is_over)) {
       return verdict::bad;
     }
     if (now == text_match::partly) {
       return verdict::more;
     }
-    keys_.emplace(key);
-    begin_argument(key, behind);
+    begin_argument(key);
+    begin_value(key, behind);
     return then(state::value, verdict::whole);
   }
 
-  void begin_argument(std::string_view key, std::size_t value_at) {
+  void begin_value(std::string_view key, std::size_t value_at) {
     kinds_ = grammar::all_kinds;
     if (tool_ < how_.schemas.size()) {
       const auto& schema = how_.schemas[tool_];
       const auto* of = grammar::member_schema(schema, key);
       kinds_ = of ? grammar::kinds_of(*of, schema) : kinds_;
     }
-    auto& arguments = calls_.back().arguments;
-    arguments += (arguments.empty() ? "{" : ", ") + grammar::quoted(key) + ": ";
     at_ = scanned_ = value_at;
     is_trimmed_ = is_begun_ = false;
   }
@@ -147,7 +142,6 @@ private:
   }
 
   std::string_view value_end_, key_end_;
-  std::set<std::string, std::less<>> keys_; // so far
   state state_ = state::open;
   grammar::value_kinds kinds_ = grammar::all_kinds; // of the argument
   std::size_t scanned_ = 0;                         // no value_end_ begins before
