@@ -103,7 +103,7 @@ TEST_CASE("as many sequences run as find two slots each") {
   }
 }
 
-TEST_CASE("a step ahead of the tokens takes a slot that nobody has a claim to") {
+TEST_CASE("a step ahead of the tokens takes an unclaimed slot") {
   auto config = small_config();
   config.async_scheduling = true;
   const auto is_ahead = [&](std::uint32_t slots, int sequences) {
