@@ -113,6 +113,25 @@ bool knows_all_heads(const snapshot& s) noexcept {
          });
 }
 
+bool awaits_head(const snapshot& s) noexcept {
+  const auto is_early = [](const status& head) {
+    return head.phase == phase::starting || head.phase == phase::loading;
+  };
+  const bool has_early_head =
+      s.cluster &&
+      std::any_of(s.cluster->nodes.begin(), s.cluster->nodes.end(),
+                  [&](const status& n) { return n.role == role::head && is_early(n); });
+  return std::any_of(s.pipelines.begin(), s.pipelines.end(), [&](const pipeline_view& p) {
+    if (p.is_head_lost) {
+      return false;
+    }
+    if (p.card) {
+      return p.card->phase == phase::loading && !p.card->loads_on_demand;
+    }
+    return has_early_head || (p.head && is_early(*p.head));
+  });
+}
+
 const std::string& model_of(const pipeline_view& p) noexcept {
   return p.card ? p.card->name : p.model;
 }

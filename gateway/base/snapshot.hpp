@@ -51,6 +51,9 @@ std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the 
 
 // Whether the state of every head is known: it has sent its card, is away, or is not ready yet.
 bool knows_all_heads(const snapshot& s) noexcept;
+// Whether the shards of a head are not ready as far as this gateway knows. A head reports to the
+// root at the same moment, so the root may know it first.
+bool awaits_head(const snapshot& s) noexcept;
 const std::string& model_of(const pipeline_view& p) noexcept;
 // The counts of its heads so far. Null: none yet.
 const load_report* counts_of(const pipeline_view& p) noexcept;

@@ -13,7 +13,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <optional>
 
 namespace baton::cluster {
 namespace {
@@ -99,33 +99,31 @@ void look_at_open_files(std::uint32_t connections_max) {
                  files, connections_max, needed);
 }
 
-// Whether this process knows of a head whose shards are not ready. A head reports to the root as
-// soon as they are, and the root must not take the cluster for ready before this process knows.
-bool awaits_head(const gateway::snapshot& now) {
-  const auto is_early = [](const status& s) {
-    return s.phase == phase::starting || s.phase == phase::loading;
+// Reports `ready` once requests would not be refused only because this process is new. The progress
+// is then 0 until it knows that the heads' shards are ready, and 1 from then on: the root says that
+// the cluster is ready only behind it. An error of a file is the reason, for `cluster status`.
+void report_ready(process& self, const std::shared_ptr<gateway::gateway_state>& state,
+                  const std::shared_ptr<gateway_files>& files) {
+  struct report {
+    std::string reason;
+    double progress = 0;
+    bool operator==(const report&) const = default;
   };
-  const bool has_early_head =
-      now.cluster &&
-      std::any_of(now.cluster->nodes.begin(), now.cluster->nodes.end(),
-                  [&](const status& n) { return n.role == role::head && is_early(n); });
-  return std::any_of(now.pipelines.begin(), now.pipelines.end(), [&](const auto& p) {
-    if (p.is_head_lost)
-      return false;
-    if (p.card)
-      return p.card->phase == phase::loading && !p.card->loads_on_demand;
-    return has_early_head || (p.head && is_early(*p.head));
-  });
-}
-
-// Reports `ready` once requests would not be refused only because this process is new.
-void report_when_informed(process& self, const std::shared_ptr<gateway::gateway_state>& state) {
-  self.on_tick([&self, state, was_reported = false]() mutable {
+  self.on_tick([&self, state, files, next = report(), sent = std::optional<report>(),
+                files_due = std::chrono::steady_clock::time_point()]() mutable {
     const auto now = state->look();
-    if (!was_reported && !now->is_draining && state->is_informed() && !awaits_head(*now)) {
-      was_reported = true;
-      self.report(phase::ready);
+    if (const auto at = std::chrono::steady_clock::now(); at >= files_due) {
+      files_due = at + files_interval;
+      files->look([&](const std::string& why) { next.reason = why; });
     }
+    if (now->is_draining || (!sent && !state->is_informed()))
+      return;
+    if (!gateway::awaits_head(*now))
+      next.progress = 1;
+    if (sent == next)
+      return;
+    sent = next;
+    self.report(phase::ready, next.reason, next.progress);
   });
 }
 
@@ -139,21 +137,6 @@ void report_when_drained(process& self, const std::shared_ptr<gateway::gateway_s
       self.report(now, now == phase::draining
                            ? fmt::format("{} open requests", state->requests_open())
                            : "");
-  });
-}
-
-// Shows an error of a file in `cluster status`, unless the process is draining.
-void follow_files(process& self, std::shared_ptr<gateway_files> files,
-                  const std::shared_ptr<gateway::gateway_state>& state) {
-  self.on_tick([&self, files, state, due = std::chrono::steady_clock::time_point()]() mutable {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < due)
-      return;
-    due = now + files_interval;
-    files->look([&](const std::string& why) {
-      if (!state->look()->is_draining)
-        self.report(phase::ready, why);
-    });
   });
 }
 
@@ -224,9 +207,8 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
     self.on_tick(
         [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
   }
-  report_when_informed(self, state);
+  report_ready(self, state, files);
   report_when_drained(self, state);
-  follow_files(self, files, state);
   self.begin();
   for (const auto& [pipeline, name] : heads)
     if (auto linked = self.links().connect(pipeline.head, cluster.where.find(name)); !linked)

@@ -42,6 +42,12 @@ draining_gateways look_at(const std::vector<status>& nodes) {
 
 } // namespace
 
+bool takes_requests(const cluster_status& now) {
+  return now.phase == phase::ready &&
+         std::all_of(now.nodes.begin(), now.nodes.end(),
+                     [](const status& s) { return s.role != role::gateway || s.progress >= 1; });
+}
+
 progress::progress(const cluster_contexts& all, bool json) : cluster_(all.base), json_(json) {
   if (!json_)
     print(plan_table(all));
@@ -106,9 +112,11 @@ void progress::show(const cluster_status& now) {
   std::lock_guard lock(mutex_);
   for (const auto& s : now.nodes)
     show_node(s);
-  if (now.phase == phase::ready && last_.phase != phase::ready && !was_ready_)
-    show_ready(now);
   was_ready_ = was_ready_ || now.phase == phase::ready;
+  if (!was_shown_ready_ && takes_requests(now)) {
+    was_shown_ready_ = true;
+    show_ready(now);
+  }
   if (is_draining_) // checked here: a waiting thread might look after the gateway is back
     if (const auto* lost = look_at(now.nodes).lost) {
       lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);

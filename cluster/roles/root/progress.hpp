@@ -15,6 +15,10 @@
 
 namespace baton::cluster {
 
+// Whether the next request is served: all processes are ready, and the gateways know that the
+// heads' shards are.
+bool takes_requests(const cluster_status& now);
+
 class progress {
 public:
   progress(const cluster_contexts& all, bool json);
@@ -50,6 +54,7 @@ private:
   cluster_status last_;
   std::map<std::string, std::string> shown_; // the last text shown for each process
   bool was_ready_ = false;
+  bool was_shown_ready_ = false;
   bool is_draining_ = false;
   std::string lost_while_draining_; // a gateway; it may be back, without its streams
   std::set<std::pair<process_id, incarnation_id>>

@@ -69,11 +69,42 @@ TEST_CASE("a head that is not ready is known before it sends its card") {
   CHECK(knows_all_heads(s));
 }
 
+TEST_CASE("a head whose shards load is awaited until its card says that they are ready") {
+  snapshot s;
+  s.pipelines.resize(2);
+  CHECK_FALSE(awaits_head(s)); // nothing is known of them
+  status head;
+  head.role = role::head;
+  head.phase = phase::loading;
+  s.cluster = cluster_status{};
+  s.cluster->nodes = {head};
+  CHECK(awaits_head(s));
+  s.pipelines[0].card = card_of("a", phase::loading);
+  s.pipelines[1].card = card_of("b", phase::ready);
+  CHECK(awaits_head(s)); // what the card says counts, not what the root says
+  s.pipelines[0].card->loads_on_demand = true;
+  CHECK_FALSE(awaits_head(s)); // its next request loads it
+  s.pipelines[0].card->loads_on_demand = false;
+  for (const auto p : {phase::ready, phase::recovering, phase::draining, phase::failed}) {
+    s.pipelines[0].card->phase = p;
+    CHECK_FALSE(awaits_head(s));
+  }
+  s.pipelines[0].card->phase = phase::loading;
+  lose(s.pipelines[0]);
+  CHECK_FALSE(awaits_head(s));
+  s.pipelines[1].card.reset();
+  s.cluster.reset();
+  CHECK_FALSE(awaits_head(s));
+  s.pipelines[1].head = head;
+  CHECK(awaits_head(s));
+}
+
 TEST_CASE("without an LLM all is ready, and no model is found") {
   snapshot s;
   s.pipelines.clear();
   CHECK(standing_of(s).phase == phase::ready);
   CHECK(knows_all_heads(s));
+  CHECK_FALSE(awaits_head(s));
   CHECK(find_model(s, {}, "a").error().code == errc::model_not_found);
   CHECK(find_model(s, {}, "").error().code == errc::model_not_found);
   CHECK(waiting_for(s, "a") == 0);
