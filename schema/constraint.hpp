@@ -15,10 +15,12 @@ enum class constraint_kind : std::uint8_t {
   json_schema = 2, // the schema
   regex = 3,       // the whole answer matches it
   choice = 4,      // a JSON array of strings: one of them
-  grammar = 5,     // EBNF, whose first rule is `root`
+  grammar = 5,     // EBNF, whose first rule is `root`, or Lark, whose first is `start`
   calls = 6,       // tool calls in the family's format (runtime/grammar/call_grammar.hpp)
   free = 7,        // any text, behind reasoning of a bounded length
+  tags = 8,        // XGrammar's structural tags (runtime/grammar/structural_tag.hpp)
 };
+inline constexpr auto constraint_kind_last = constraint_kind::tags;
 
 // How a model writes what it thinks before it answers; none: it does not
 // (runtime/text/stream/reasoning_style.hpp).

@@ -38,10 +38,12 @@ std::optional<std::uint32_t> number_of(const json_value* from) {
 result<constraint> read_otherwise(const json_value& from) {
   const auto kind = number_of(from.find("kind"));
   const auto* text = from.find("text");
-  constexpr auto calls = static_cast<std::uint32_t>(constraint_kind::calls);
-  if (!kind || *kind >= calls || !text || !text->is_string())
+  const auto is = kind && *kind <= static_cast<std::uint32_t>(constraint_kind_last)
+                      ? static_cast<constraint_kind>(*kind)
+                      : constraint_kind::calls;
+  if (is == constraint_kind::calls || is == constraint_kind::free || !text || !text->is_string())
     return wrong("'otherwise' has a kind of constraint, other than calls, and its text");
-  return constraint{static_cast<constraint_kind>(*kind), text->text};
+  return constraint{is, text->text};
 }
 
 result<call_request> read_request(const json_value& from) {

@@ -9,6 +9,8 @@
 #include "runtime/grammar/json_schema/json_grammar.hpp"
 #include "runtime/grammar/json_schema/json_schema.hpp"
 #include "runtime/grammar/json_schema/json_value.hpp"
+#include "runtime/grammar/lark.hpp"
+#include "runtime/grammar/structural_tag.hpp"
 #include "runtime/text/stream/reasoning_style.hpp"
 
 #include <algorithm>
@@ -33,7 +35,17 @@ result<expression> read_choice(grammar_builder& to, std::string_view source) {
   return to.either(std::move(all));
 }
 
+result<expression> read_grammar(grammar_builder& to, std::string_view source) {
+  if (auto ok = check_source(source, "grammar"); !ok)
+    return ok.error();
+  if (is_lark(source))
+    return read_lark(to, source);
+  const auto root = read_ebnf(to, source);
+  return root ? to.call(*root) : result<expression>(root.error());
+}
+
 result<expression> read(grammar_builder& to, const constraint& c) {
+  const auto read_other = [&to](const constraint& other) { return read(to, other); };
   switch (c.kind) {
   case constraint_kind::json_object:
     return json_grammar(to).object();
@@ -44,12 +56,12 @@ result<expression> read(grammar_builder& to, const constraint& c) {
                       {[&to](const character_set& set) { return to.characters(set); }, false});
   case constraint_kind::choice:
     return read_choice(to, c.text);
-  case constraint_kind::grammar: {
-    const auto root = read_ebnf(to, c.text);
-    return root ? to.call(*root) : result<expression>(root.error());
-  }
+  case constraint_kind::grammar:
+    return read_grammar(to, c.text);
   case constraint_kind::calls:
-    return read_calls(to, c.text, [&to](const constraint& other) { return read(to, other); });
+    return read_calls(to, c.text, read_other);
+  case constraint_kind::tags:
+    return read_structural_tag(to, c.text, read_other);
   case constraint_kind::free: { // control tokens, too
     const auto control = static_cast<std::uint8_t>(control_byte);
     return to.repeat(

@@ -1,6 +1,7 @@
 #include "runtime/grammar/ebnf.hpp"
 
 #include "runtime/grammar/automata/text_reader.hpp"
+#include "runtime/grammar/left_recursion.hpp"
 
 #include <map>
 
@@ -24,10 +25,12 @@ public:
         return wrong("a rule that does not begin with 'name ::='");
       if (auto ok = defined_.emplace(name, true); !ok.second)
         return wrong("the rule '{}' twice", name);
+      self_name_ = name;
+      self_ = to_.call(rule_of(name));
       auto is = read_alternatives(/*depth=*/0);
       if (!is)
         return is.error();
-      to_.define(rule_of(name), *is);
+      to_.define(rule_of(name), rule_body(to_, *std::move(is), self_));
     }
     for (const auto& [name, rule] : rules_)
       if (!defined_.contains(name))
@@ -67,29 +70,29 @@ private:
     return it != rules_.end() ? it->second : rules_.emplace(name, to_.add_rule(name)).first->second;
   }
 
-  result<expression> read_alternatives(std::size_t depth) {
+  result<rule_alternatives> read_alternatives(std::size_t depth) {
     if (depth > grammar_limits::depth_max)
       return wrong("more than {} nested groups", grammar_limits::depth_max);
-    std::vector<expression> all;
+    rule_alternatives all;
     do {
-      auto one = read_sequence(depth);
+      auto one = read_parts(depth);
       if (!one)
-        return one;
-      all.push_back(*one);
+        return one.error();
+      all.push_back(*std::move(one));
     } while (in_.accept("|"));
-    return to_.either(std::move(all));
+    return all;
   }
 
   // Ends at the next rule or where the enclosing construct continues.
-  result<expression> read_sequence(std::size_t depth) {
+  result<std::vector<expression>> read_parts(std::size_t depth) {
     std::vector<expression> parts;
     for (;;) {
       skip_space();
       if (in_.is_at_end() || in_.starts_with("|") || in_.starts_with(")") || is_rule_here())
-        return to_.sequence(std::move(parts));
+        return parts;
       auto part = read_repeated(depth);
       if (!part)
-        return part;
+        return part.error();
       parts.push_back(*part);
     }
   }
@@ -131,10 +134,12 @@ private:
     if (in_.accept("(")) {
       if (in_.starts_with("="))
         return fail(errc::unsupported_parameter, "look-ahead in a grammar is not supported");
-      auto out = read_alternatives(depth + 1);
-      if (out && !in_.accept(")"))
+      auto within = read_alternatives(depth + 1);
+      if (!within)
+        return within.error();
+      if (!in_.accept(")"))
         return wrong("a '(' without ')'");
-      return out;
+      return either_of(to_, *std::move(within));
     }
     for (const char* quote : {"\"", "'"})
       if (in_.accept(quote))
@@ -146,7 +151,7 @@ private:
     const auto name = read_name();
     if (name.empty())
       return wrong("something that is not a literal, class, group or name");
-    return to_.call(rule_of(name));
+    return name == self_name_ ? self_ : to_.call(rule_of(name));
   }
 
   result<expression> read_literal(char quote) {
@@ -220,14 +225,14 @@ private:
   text_reader in_;
   std::map<std::string, rule_id> rules_; // names seen so far
   std::map<std::string, bool> defined_;
+  std::string self_name_; // of the rule that is read
+  expression self_{};
   std::size_t repetitions_ = 0;
 };
 
 } // namespace
 
 result<rule_id> read_ebnf(grammar_builder& to, std::string_view source) {
-  if (auto ok = check_source(source, "grammar"); !ok)
-    return ok.error();
   return ebnf_reader(to, source).read();
 }
 

@@ -132,7 +132,7 @@ offset<wire::Constraint> put(writer& out, const shared_constraint& m) {
 
 void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   constraint c;
-  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::free,
+  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind_last,
             "constraint.kind");
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();

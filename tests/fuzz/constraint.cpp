@@ -1,5 +1,6 @@
-// A request's output constraint: the first byte chooses the language, 'T' requires tool calls. An
-// accepted constraint must have texts, and its masks must lead to a random one.
+// A request's output constraint: the first byte chooses the language, 'T' requires tool calls, 'S'
+// is a structural tag. An accepted constraint must have texts, and its masks must lead to a random
+// one.
 #include "runtime/grammar/compile.hpp"
 #include "runtime/grammar/masker.hpp"
 #include "schema/ensure.hpp"
@@ -24,8 +25,9 @@ grammar::answer_texts bytes_alone() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0)
     return 0;
-  const auto kind =
-      data[0] == 'T' ? constraint_kind::calls : static_cast<constraint_kind>(1 + data[0] % 5);
+  const auto kind = data[0] == 'T'   ? constraint_kind::calls
+                    : data[0] == 'S' ? constraint_kind::tags
+                                     : static_cast<constraint_kind>(1 + data[0] % 5);
   const shared_constraint asked = constraint{kind, std::string(fuzz::text_of(data + 1, size - 1))};
   if (!grammar::compile(*asked))
     return 0;

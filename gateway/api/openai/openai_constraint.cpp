@@ -20,6 +20,7 @@ public:
     read_text(fields_, "guided_regex", constraint_kind::regex, "guided_regex");
     read_choice(fields_, "guided_choice", {"guided_choice"}, "guided_choice");
     read_text(fields_, "guided_grammar", constraint_kind::grammar, "guided_grammar");
+    read_tags(fields_, "structural_tag", {"structural_tag"}, "structural_tag");
     return std::move(asked_);
   }
 
@@ -50,11 +51,14 @@ private:
       } else if (type == "json_schema") {
         read_named_schema(format);
       } else if (type == "structural_tag") {
-        format.refuse(errc::unsupported_parameter, "type",
-                      "'response_format.type' 'structural_tag' is not supported by this server");
+        for (const auto* member : {"format", "structures", "triggers"}) {
+          format.find(member); // read_structural_tag reads them
+        }
+        take_raw(format, {"response_format"}, constraint_kind::tags, "response_format");
       } else if (type != "text" && !format.has_failed()) {
         format.refuse(errc::invalid_value, "type",
-                      "'response_format.type' must be 'text', 'json_object' or 'json_schema'");
+                      "'response_format.type' must be 'text', 'json_object', 'json_schema' or "
+                      "'structural_tag'");
       }
     });
   }
@@ -74,7 +78,6 @@ private:
 
   void read_structured_outputs() {
     static constexpr unsupported_field unsupported[] = {
-        {"structural_tag", ""},
         {"whitespace_pattern", ""},
         {"disable_fallback", "false"},
         {"disable_any_whitespace", "false"},
@@ -86,13 +89,14 @@ private:
       read_text(inner, "regex", constraint_kind::regex, field);
       read_choice(inner, "choice", {field, "choice"}, field);
       read_text(inner, "grammar", constraint_kind::grammar, field);
+      read_tags(inner, "structural_tag", {field, "structural_tag"}, field);
       if (inner.boolean("json_object", false)) {
         take({constraint_kind::json_object, {}}, field);
       }
       if (!asked_.is && !inner.has_failed()) {
         inner.refuse(errc::invalid_value, "json",
-                     "'structured_outputs' needs one of 'json', 'regex', 'choice', 'grammar' and "
-                     "'json_object'");
+                     "'structured_outputs' needs one of 'json', 'regex', 'choice', 'grammar', "
+                     "'structural_tag' and 'json_object'");
       }
     };
     fields_.object(field, read, unsupported);
@@ -123,11 +127,31 @@ private:
     if (!value->is_array()) {
       return from.refuse_type(name, "an array of strings", *value);
     }
+    take_raw(from, where, constraint_kind::choice, field);
+  }
+
+  // As JSON, or as the text of JSON, as vLLM has it.
+  void read_tags(field_reader& from, const char* name, const path& where, const char* field) {
+    const auto* value = from.find(name);
+    if (!value) {
+      return;
+    }
+    if (value->is_string()) {
+      return take({constraint_kind::tags, value->get<std::string>()}, field);
+    }
+    if (!value->is_object()) {
+      return from.refuse_type(name, "a structural tag", *value);
+    }
+    take_raw(from, where, constraint_kind::tags, field);
+  }
+
+  // The value as the client wrote it: members keep their order.
+  void take_raw(field_reader& from, const path& where, constraint_kind kind, const char* field) {
     auto text = raw_member(source_, where);
     if (!text) {
       return from.refuse(text.error());
     }
-    take({constraint_kind::choice, *std::move(text)}, field);
+    take({kind, *std::move(text)}, field);
   }
 
   field_reader& fields_;

@@ -160,7 +160,7 @@ class GenerateParams:
     typical_p: float = 1.0
     watermark_gamma: float = 0.0  # the share of green tokens, 0: no watermark; see watermark.py
     watermark_delta: float = 0.0  # added to the logits of green tokens
-    structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
+    structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar" | "structural_tag": ...} or {"json_object": True}
     # BOS, where the model's prompts begin with it; None: before a text, not before a conversation.
     add_special_tokens: Optional[bool] = None
     # For a conversation: variables of the model's chat template, as in vLLM.
@@ -177,7 +177,7 @@ def _unsaid(p: GenerateParams) -> int:
     return sum(bit for name, bit in UNSAID_BITS.items() if getattr(p, name) is None)
 
 
-CONSTRAINT_KINDS = {"json_object": 1, "json": 2, "regex": 3, "choice": 4, "grammar": 5}
+CONSTRAINT_KINDS = {"json_object": 1, "json": 2, "regex": 3, "choice": 4, "grammar": 5, "structural_tag": 8}
 
 
 def _constraint(asked: Dict[str, Any]) -> Dict[str, Any]:

@@ -20,6 +20,10 @@ const constraint constraints[] = {
     {constraint_kind::regex, "(.|\\n){0,20}"},
     {constraint_kind::choice, R"(["abc", "abd", "name: x", "é"])"},
     {constraint_kind::grammar, "root ::= \"{\" root \"}\" | [^{}]{3}"},
+    {constraint_kind::grammar,
+     "start: sum\nsum: INT | sum \"+\" INT\n%import common.INT\n%ignore \" \""},
+    {constraint_kind::tags,
+     R"({"triggers":["<a"],"structures":[{"begin":"<a>","schema":{"type":"integer"},"end":"</a>"}]})"},
 };
 
 constexpr mask_budget enough{64u << 20, 100'000'000};

@@ -5,6 +5,7 @@ import re
 import sys
 
 import jsonschema
+import lark
 import openai
 import pytest
 from harness import ROOT
@@ -16,6 +17,18 @@ sys.path.insert(0, str(ROOT / "sdk" / "python"))
 from baton_client import BatonError, Client  # noqa: E402
 
 CHECK = jsonschema.Draft202012Validator
+# Rules that begin with themselves, ignored text, and terminals of Lark's library.
+SUMS = """
+start: sum (";" sum)~5..8
+sum: product | sum ("+" | "-") product
+product: atom | product "*" atom
+atom: INT | CNAME | "(" sum ")"
+%import common (INT, CNAME, WS_INLINE)
+%ignore WS_INLINE
+"""
+LOOKUP = {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<look"], "at_least_one": True, "stop_after_first": True, "tags": [
+    {"type": "tag", "begin": "<look>", "end": "</look>", "content": {"type": "json_schema", "json_schema": {
+        "type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"], "additionalProperties": False}}}]}}
 STORY = "Tell me about the people, the houses and the animals of a small town."
 
 
@@ -54,7 +67,8 @@ def test_a_killed_stage_changes_no_constrained_answer(fresh):
             "v": {"type": "string", "maxLength": 6}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}},
             "type": "array", "minItems": 2, "maxItems": 3, "items": {"$ref": "#/$defs/node"}}
     wanted = [{"response_format": as_format(people)}, {"guided_json": tree}, {"guided_regex": "([A-Z][a-z]{2,8} ){20,24}end"},
-              {"guided_grammar": 'root ::= line{8}\nline ::= [a-z]+ "=" [0-9]{1,4} "\\n"'}]
+              {"guided_grammar": 'root ::= line{8}\nline ::= [a-z]+ "=" [0-9]{1,4} "\\n"'},
+              {"structured_outputs": {"grammar": SUMS}}, {"response_format": LOOKUP}]
     begin = lambda: all_begun([Stream(fresh, STORY, max_tokens=220, seed=7 + i, **{"temperature": 0.9, **w})
                                for i, w in enumerate(wanted)])
     undisturbed = [s.check() for s in begin()]
@@ -71,6 +85,10 @@ def test_a_killed_stage_changes_no_constrained_answer(fresh):
             assert re.fullmatch(w["guided_regex"], s.text)
         elif "guided_grammar" in w:
             assert re.fullmatch(r"([a-z]+=[0-9]{1,4}\n){8}", s.text)
+        elif "structured_outputs" in w:
+            assert lark.Lark(SUMS, parser="earley").parse(s.text)
+        elif w.get("response_format") is LOOKUP:
+            assert list(json.loads(re.fullmatch(r"<look>(.*)</look>", s.text, re.DOTALL)[1])) == ["city"]
         else:
             holds(w.get("guided_json") or people, s.text)
     assert "stop" in [s.finish for s in undisturbed]
@@ -89,6 +107,44 @@ def test_regex_choice_and_grammar(shared):
     completion = shared.post("/v1/completions", {"model": "smollm2", "prompt": "The answer is", "max_tokens": 30, "temperature": 1.0, "seed": 3,
                                                  "guided_regex": " (yes|no), because [a-z ]{5,20}\\."})[2]["choices"][0]
     assert re.fullmatch(r" (yes|no), because [a-z ]{5,20}\.", completion["text"])
+
+
+def test_a_grammar_of_lark_is_kept_as_lark_reads_it(shared):
+    """Lark's own parser is the judge."""
+    parser = lark.Lark(SUMS, parser="earley")
+    for seed in range(4):
+        text, finish = ask(shared, "Six sums, please.", max_tokens=150, seed=seed, structured_outputs={"grammar": SUMS})
+        if finish == "stop":
+            assert parser.parse(text)
+        else:  # cut: what there is begins a text of the grammar
+            with pytest.raises(lark.exceptions.UnexpectedEOF):
+                parser.parse(text)
+    short = """start: "yes"i | greeting "!"~2
+greeting: "hi" NAME
+NAME: "A".."C" LCASE~2..3
+%import common.LCASE_LETTER -> LCASE
+%ignore " "
+"""
+    seen = {ask(shared, "Greet me.", seed=seed, guided_grammar=short) for seed in range(6)}
+    assert all(finish == "stop" and lark.Lark(short, parser="earley").parse(text) for text, finish in seen)
+
+
+def test_a_structural_tag_obliges_behind_its_trigger(shared):
+    """Both notations of vLLM: a trigger obliges to one of the structures, and other text is free."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 99}}, "required": ["n"], "additionalProperties": False}
+    old = {"type": "structural_tag", "triggers": ["<f"], "structures": [{"begin": "<f=count>", "schema": schema, "end": "</f>"}]}
+    client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0)
+    say = [{"role": "user", "content": "Repeat exactly: <f=count>{\"n\": 7}</f>"}]
+    for extra in ({"response_format": old}, {"structured_outputs": {"structural_tag": json.dumps(old)}}):
+        answer = client.chat.completions.create(model="smollm2", messages=say, temperature=0, max_tokens=60, logit_bias={}, extra_body=extra)
+        text = answer.choices[0].message.content
+        for at in (m.start() for m in re.finditer("<f", text)):
+            assert re.match(r'<f=count>\{"n": ?\d{1,2}\}</f>', text[at:]) or answer.choices[0].finish_reason == "length"
+    text, finish = ask(shared, "Where is it warm?", response_format=LOOKUP)
+    assert finish == "stop" and list(json.loads(re.fullmatch(r"<look>(.*)</look>", text, re.DOTALL)[1])) == ["city"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="smollm2", messages=say, extra_body={"response_format": {**old, "triggers": ["!"]}})
+    assert refused.value.param == "response_format" and "none of the triggers" in refused.value.body["message"]
 
 
 def test_the_official_client_gets_typed_answers(shared):

@@ -63,6 +63,27 @@ TEST_CASE("every constraint field reaches its typed field") {
         constraint{constraint_kind::grammar, "root ::= \"a\""});
   CHECK(taken(R"("structured_outputs":{"json_object":true})") ==
         constraint{constraint_kind::json_object, ""});
+  CHECK(taken(R"("guided_grammar":"start: \"a\"")") ==
+        constraint{constraint_kind::grammar, "start: \"a\""});
+}
+
+TEST_CASE("structural tags come as JSON or as its text") {
+  const std::string tag =
+      R"({"type":"structural_tag","format":{"type":"const_string","value":"a"}})";
+  const std::string old = R"({"type": "structural_tag","triggers":["<"],)"
+                          R"("structures":[{"begin":"<","schema":{"b":1,"a":2},"end":">"}]})";
+  const std::string quoted =
+      R"("{\"type\":\"structural_tag\",\"format\":{\"type\":\"const_string\",\"value\":\"a\"}}")";
+  for (const auto& fields :
+       {R"("response_format":)" + tag, R"("structural_tag":)" + tag,
+        R"("structured_outputs":{"structural_tag":)" + tag + "}", R"("structural_tag":)" + quoted,
+        R"("structured_outputs":{"structural_tag":)" + quoted + "}"}) {
+    CHECK(taken(fields.c_str()) == constraint{constraint_kind::tags, tag});
+  }
+  const auto unread = R"("response_format":)" + old;
+  const auto r = parsed(unread.c_str()); // its schema has no keyword that is known
+  REQUIRE_FALSE(r);
+  CHECK(r.error().message.find("'b'") != std::string::npos);
 }
 
 TEST_CASE("a schema's members keep the order in which they were written") {
@@ -101,8 +122,14 @@ TEST_CASE("an unsupported constraint is refused with the name of its field") {
       {R"("response_format":{"type":"xml"})", errc::invalid_value, "response_format.type"},
       {R"("response_format":{"type":"regex"})", errc::invalid_request, "response_format.value"},
       {R"("response_format":{"type":"json"})", errc::invalid_request, "response_format.value"},
-      {R"("response_format":{"type":"structural_tag"})", errc::unsupported_parameter,
-       "response_format.type"},
+      {R"("response_format":{"type":"structural_tag"})", errc::invalid_value, "response_format"},
+      {R"("response_format":{"type":"structural_tag","format":{"type":"any_text"},"more":1})",
+       errc::unsupported_parameter, "response_format.more"},
+      {R"("response_format":{"type":"structural_tag","format":{"type":"xml"}})",
+       errc::unsupported_parameter, "response_format"},
+      {R"("structural_tag":5)", errc::invalid_value, "structural_tag"},
+      {R"("structural_tag":"x")", errc::invalid_value, "structural_tag"},
+      {R"("structural_tag":{},"guided_regex":"a")", errc::invalid_value, "structural_tag"},
       {R"("response_format":"json")", errc::invalid_value, "response_format"},
       {R"("response_format":{"type":"json_schema"})", errc::invalid_request,
        "response_format.json_schema"},
@@ -125,7 +152,9 @@ TEST_CASE("an unsupported constraint is refused with the name of its field") {
       {R"("guided_grammar":"start: a")", errc::invalid_value, "guided_grammar"},
       {R"("structured_outputs":{})", errc::invalid_value, "structured_outputs.json"},
       {R"-("structured_outputs":{"regex":"("})-", errc::invalid_value, "structured_outputs"},
-      {R"("structured_outputs":{"structural_tag":"x","regex":"a"})", errc::unsupported_parameter,
+      {R"("structured_outputs":{"structural_tag":"x","regex":"a"})", errc::invalid_value,
+       "structured_outputs"},
+      {R"("structured_outputs":{"structural_tag":1})", errc::invalid_value,
        "structured_outputs.structural_tag"},
       {R"("structured_outputs":{"regex":"a","whitespace_pattern":" "})",
        errc::unsupported_parameter, "structured_outputs.whitespace_pattern"},

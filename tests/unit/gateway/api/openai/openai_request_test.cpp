@@ -347,7 +347,6 @@ TEST_CASE("unsupported fields are refused by name, unless they have their defaul
       {R"("use_beam_search":true)", false},
       {R"("length_penalty":1)", true},
       {R"("guided_decoding_backend":"xgrammar")", false},
-      {R"("structural_tag":{})", false},
       {R"("skip_special_tokens":true)", true},
       {R"("skip_special_tokens":false)", false},
   };
