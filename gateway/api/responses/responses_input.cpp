@@ -2,6 +2,8 @@
 
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/request/translated_fields.hpp"
+#include "runtime/text/unicode/base64.hpp"
+#include "runtime/text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,8 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 256; // types, roles, ids
 constexpr std::size_t name_shown_bytes_max = 64;
+
+constexpr std::string_view encrypted_mark = "baton.";
 
 class item_reader {
 public:
@@ -48,13 +52,17 @@ private:
     out_.content = read_content("content");
   }
 
-  // An item of an earlier answer. Its summary is not read: this server writes none.
+  // An item of an earlier answer. Its summary is not read: this server writes none. Nor is the
+  // encrypted content of other servers, which only they can read.
   void read_thought() {
     out_.role = "assistant";
     item_.find("summary");
-    item_.find("encrypted_content");
+    const auto encrypted = item_.text("encrypted_content", {}, limits::prompt_bytes_max);
     const auto* content = item_.find("content");
-    if (!content) {
+    if (!content || (content->is_array() && content->empty())) {
+      if (encrypted.starts_with(encrypted_mark)) {
+        read_encrypted(std::string_view(encrypted).substr(encrypted_mark.size()));
+      }
       return;
     }
     if (!content->is_array()) {
@@ -69,6 +77,16 @@ private:
       }
       out_.reasoning += text->get_ref<const std::string&>();
     }
+  }
+
+  void read_encrypted(std::string_view encoded) {
+    auto text = text::bytes_of_base64(encoded);
+    if (!text || text::utf8_valid_prefix(*text) != text->size()) {
+      item_.refuse(errc::invalid_value, "encrypted_content",
+                   "'encrypted_content' is not what this server has sent");
+      return;
+    }
+    out_.reasoning = *std::move(text);
   }
 
   std::string read_content(const char* name) {
@@ -167,6 +185,10 @@ void append(chat_prompt& chat, chat_message next) {
 }
 
 } // namespace
+
+std::string encrypted_content(std::string_view reasoning) {
+  return std::string(encrypted_mark) + text::base64_of(reasoning);
+}
 
 chat_prompt read_input(field_reader& fields, const request_limits& limits) {
   const auto* input = fields.require("input");

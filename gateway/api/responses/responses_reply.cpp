@@ -1,6 +1,7 @@
 #include "gateway/api/responses/responses_reply.hpp"
 
 #include "gateway/api/openai/call_reply.hpp"
+#include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
 
 #include <algorithm>
@@ -172,11 +173,15 @@ ordered response_events::item(std::string_view status) const {
     content.push_back(text_part());
   }
   if (open_ == item_kind::reasoning) {
-    return {{"id", item_id_},
-            {"type", "reasoning"},
-            {"status", status},
-            {"summary", ordered::array()},
-            {"content", std::move(content)}};
+    ordered out{{"id", item_id_},
+                {"type", "reasoning"},
+                {"status", status},
+                {"summary", ordered::array()},
+                {"content", std::move(content)}};
+    if (shape_.includes_encrypted && status != "in_progress") {
+      out["encrypted_content"] = encrypted_content(text_);
+    }
+    return out;
   }
   return {{"id", item_id_},
           {"type", "message"},

@@ -17,7 +17,8 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::size_t response_id_bytes_max = 128; // of a response
+constexpr std::size_t include_shown_bytes_max = 64; // of a value in an error
+constexpr std::size_t response_id_bytes_max = 128;  // of a response
 constexpr std::size_t instructions_bytes_max = limits::prompt_bytes_max;
 // OpenAI's bounds of `metadata`.
 constexpr std::size_t metadata_max = 16;
@@ -26,7 +27,6 @@ constexpr std::size_t metadata_value_bytes_max = 512;
 
 constexpr unsupported_field unsupported_in_responses[] = {
     {"conversation", "", "previous_response_id"},
-    {"include", "[]"},
     {"max_tool_calls", ""},
     {"prompt", ""},
     {"service_tier", "\"auto\""},
@@ -70,6 +70,7 @@ public:
     read_tools(out.call);
     read_format(out.call);
     read_effort(out.call);
+    read_include(out.shape);
     read_metadata();
     for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
       fields_.text(label, {}, label_bytes_max);
@@ -163,6 +164,29 @@ private:
           }
         },
         no_summary);
+  }
+
+  // Further content of the answer's items. The one kind is for clients that store nothing here.
+  void read_include(response_shape& out) {
+    const auto* all = fields_.find("include");
+    if (!all) {
+      return;
+    }
+    if (!all->is_array()) {
+      fields_.refuse_type("include", "an array of texts", *all);
+      return;
+    }
+    for (const auto& one : *all) {
+      if (!one.is_string()) {
+        fields_.refuse_type("include", "an array of texts", one);
+      } else if (one != "reasoning.encrypted_content") {
+        fields_.refuse(errc::unsupported_parameter, "include",
+                       fmt::format("'{}' in 'include' is not supported by this server",
+                                   one.get<std::string>().substr(0, include_shown_bytes_max)));
+      } else {
+        out.includes_encrypted = true;
+      }
+    }
   }
 
   void read_format(openai_generate& out) {

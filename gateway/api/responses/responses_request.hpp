@@ -28,6 +28,7 @@ struct response_shape {
   bool is_stored = false;
   std::shared_ptr<const call_reading> calls{}; // set if tools may be called
   bool reads_reasoning = false;                // as in reply_shape
+  bool includes_encrypted = false;             // items of reasoning have `encrypted_content`
 };
 
 struct response_create {

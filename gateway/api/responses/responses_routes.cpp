@@ -24,6 +24,7 @@ ordered responses_schema(const gateway_config& config) {
                 {"metadata", {{"type", "object"}, {"additionalProperties", type_schema("string")}}},
                 {"text", type_schema("object")},
                 {"reasoning", type_schema("object")},
+                {"include", list_schema(type_schema("string"))},
                 {"store", type_schema("boolean")},
                 {"background", type_schema("boolean")}});
   known["tools"]["items"] = {{"type", "object"}, {"required", {"type", "name"}}};

@@ -184,6 +184,20 @@ def test_responses_have_an_item_of_reasoning(cluster):
     assert again.usage.input_tokens > found.usage.input_tokens
 
 
+def test_reasoning_comes_back_in_encrypted_content(cluster):
+    """Codex stores nothing at the server, asks for this content, and sends back nothing else of an item of reasoning."""
+    client = openai.OpenAI(base_url=cluster.url + "/v1", api_key="x", max_retries=0)
+    asked = {"model": "smollm2", "input": "How many?", "max_output_tokens": 20, "temperature": 0, "store": False, "include": ["reasoning.encrypted_content"],
+             "reasoning": {"effort": "low", "summary": "auto"}}
+    whole = client.responses.create(**asked).output[0]
+    streamed = [e for e in client.responses.create(**asked, stream=True) if e.type == "response.output_item.done"][0].item
+    assert whole.encrypted_content and streamed.encrypted_content == whole.encrypted_content
+    assert client.responses.create(**{**asked, "include": []}).output[0].encrypted_content is None
+    count = lambda **item: client.responses.create(model="smollm2", input=[*ASK, {"type": "reasoning", "summary": [], **item}, *ASK], max_output_tokens=1).usage.input_tokens
+    full = count(content=[{"type": "reasoning_text", "text": whole.content[0].text}])
+    assert count(encrypted_content=whole.encrypted_content) == full > count(encrypted_content="of another server")
+
+
 def test_a_model_that_does_not_think_refuses_it_by_name(shared):
     for route, fields, param in (("/v1/chat/completions", {"reasoning_effort": "low"}, "reasoning_effort"),
                                  ("/v1/chat/completions", {"thinking_token_budget": 5}, "thinking_token_budget")):

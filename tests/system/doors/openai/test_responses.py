@@ -250,7 +250,7 @@ def test_where_gateways_share_an_address_nothing_is_stored(start):
     ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
     ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
     ({"truncation": "auto"}, "truncation"),
-    ({"include": ["reasoning.encrypted_content"]}, "include"),
+    ({"include": ["message.output_text.logprobs"]}, "include"),
     ({"text": {"format": {"type": "json_schema", "name": "n", "schema": {"not": {}}}}}, "text.format"),
     ({"extra_headers": {"Last-Event-ID": "3"}}, "Last-Event-ID"),
 ])

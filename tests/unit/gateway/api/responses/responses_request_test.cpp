@@ -1,5 +1,6 @@
 // Bodies of the Responses API to typed requests: items, tools, formats, and refusals by name.
 #include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/responses/responses_input.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -151,6 +152,24 @@ TEST_CASE("a format is a constraint with its members in their order") {
   CHECK_FALSE(response_call_of(R"("input":"hi","text":{})").call.request.terms.sampling.constraint);
 }
 
+TEST_CASE("reasoning comes back in the content that only this server reads") {
+  CHECK_FALSE(response_call_of(R"("input":"hi","include":[])").shape.includes_encrypted);
+  CHECK(response_call_of(R"("input":"hi","include":["reasoning.encrypted_content"])")
+            .shape.includes_encrypted);
+  const auto reasoning_of = [](const std::string& item) {
+    const auto r = response_call_of(
+        R"("input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],)" + item +
+        R"(},{"role":"assistant","content":"b"}])");
+    return std::get<chat_prompt>(r.call.request.input)[1].reasoning;
+  };
+  const auto own = R"("encrypted_content":")" + encrypted_content("I \xC3\xA9 think") + "\"";
+  CHECK(reasoning_of(own) == "I \xC3\xA9 think");
+  CHECK(reasoning_of(own + R"(,"content":[])") == "I \xC3\xA9 think");
+  CHECK(reasoning_of(own + R"(,"content":[{"type":"reasoning_text","text":"so"}])") == "so");
+  CHECK(reasoning_of(R"("encrypted_content":"gAAAA")").empty()); // another server's
+  CHECK(reasoning_of(R"("encrypted_content":null)").empty());
+}
+
 TEST_CASE("invalid and missing fields are refused by their name here") {
   const std::pair<const char*, const char*> rows[] = {
       {R"("model":"m")", "input"},
@@ -161,6 +180,14 @@ TEST_CASE("invalid and missing fields are refused by their name here") {
       {R"("input":[{"role":"user"}])", "input[0].content"},
       {R"("input":[{"content":"x"}])", "input[0].role"},
       {R"("input":[{"type":"reasoning","content":5}])", "input[0].content"},
+      {R"("input":[{"type":"reasoning","encrypted_content":5}])", "input[0].encrypted_content"},
+      {R"("input":[{"type":"reasoning","encrypted_content":"baton.*"}])",
+       "input[0].encrypted_content"},
+      {R"("input":[{"type":"reasoning","encrypted_content":"baton./w=="}])",
+       "input[0].encrypted_content"},
+      {R"("input":"a","include":"x")", "include"},
+      {R"("input":"a","include":[5])", "include"},
+      {R"("input":"a","include":["file_search_call.results"])", "include"},
       {R"("input":[{"type":"item_reference","id":"x"}])", "input[0].type"},
       {R"("input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
        "input[0].content[0].type"},
