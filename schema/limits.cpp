@@ -214,6 +214,7 @@ result<void> check_embedding(const generate& request) {
                       : request.terms.sampling.constraint           ? "structured_outputs"
                       : request.terms.sampling.logprobs >= 0        ? "logprobs"
                       : request.terms.sampling.prompt_logprobs >= 0 ? "prompt_logprobs"
+                      : request.terms.wants_prompt_ids              ? "return_token_ids"
                       : !request.tools.empty()                      ? "tools"
                                                                     : nullptr;
   if (!request.terms.wants_embedding || param == nullptr)

@@ -1,7 +1,7 @@
 #include "gateway/websocket/websocket_messages.hpp"
 
 #include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/openai_logprobs.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "gateway/state/refusal.hpp"
@@ -44,6 +44,8 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   const char* whole_only = call->tools                       ? "tools"
                            : call->shape.best_of != 0        ? "best_of"
                            : !call->shape.echo.empty()       ? "echo"
+                           : call->shape.has_token_ids       ? "return_token_ids"
+                           : call->shape.names_tokens_by_id  ? "return_tokens_as_token_ids"
                            : !call->shape.includes_reasoning ? "include_reasoning"
                            : !thinking.empty()               ? thinking.c_str()
                                                              : nullptr;
@@ -201,7 +203,7 @@ std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& 
   append_json_string(out, c.text);
   if (shape.has_logprobs && !c.details.empty()) {
     out += R"(,"logprobs":)";
-    out += logprobs_json(openai_api::chat, c.details, 0);
+    out += json_text(logprobs_of({openai_api::chat}, c.details, 0));
   }
   out += '}';
   return out;

@@ -100,8 +100,8 @@ void look_at_open_files(std::uint32_t connections_max) {
 }
 
 // Reports `ready` once requests would not be refused only because this process is new. The progress
-// is then 0 until it knows that the heads' shards are ready, and 1 from then on: the root says that
-// the cluster is ready only behind it. An error of a file is the reason, for `cluster status`.
+// becomes 1 once it knows that the heads' shards are ready, and the root waits for that before it
+// reports the cluster ready. An error of a file is the reason, for `cluster status`.
 void report_ready(process& self, const std::shared_ptr<gateway::gateway_state>& state,
                   const std::shared_ptr<gateway_files>& files) {
   struct report {

@@ -53,7 +53,7 @@ constexpr std::array llm_parameters{
 };
 
 // Completion parameters that here come from an input, the path or a header, or do not exist.
-constexpr std::array<std::string_view, 15> given_elsewhere{"model",
+constexpr std::array<std::string_view, 17> given_elsewhere{"model",
                                                            "prompt",
                                                            "stream",
                                                            "stream_options",
@@ -67,7 +67,9 @@ constexpr std::array<std::string_view, 15> given_elsewhere{"model",
                                                            "prompt_cache_key",
                                                            "session_id",
                                                            "lora_name",
-                                                           "priority"};
+                                                           "priority",
+                                                           "return_token_ids",
+                                                           "return_tokens_as_token_ids"};
 
 const parameter_row* find_parameter(std::string_view name) noexcept {
   const auto it = std::find_if(llm_parameters.begin(), llm_parameters.end(),

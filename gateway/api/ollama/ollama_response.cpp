@@ -55,7 +55,7 @@ ordered call_json(const call_owner& owner, const call_delta::part& call) {
 }
 
 ordered logprobs_content(const std::vector<token_detail>& details) {
-  return logprobs_of(openai_api::chat, details, 0)["content"];
+  return logprobs_of({openai_api::chat}, details, 0)["content"];
 }
 
 void set_text(ordered& to, ollama_route route, std::string_view text,

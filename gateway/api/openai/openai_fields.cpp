@@ -3,6 +3,7 @@
 #include "gateway/api/openai/openai_constraint.hpp"
 #include "gateway/api/openai/openai_prompts.hpp"
 #include "gateway/api/openai/openai_reasoning.hpp"
+#include "gateway/api/openai/openai_shape.hpp"
 #include "gateway/api/openai/openai_template.hpp"
 #include "gateway/api/openai/openai_tools.hpp"
 #include "gateway/api/openai/openai_unsupported.hpp"
@@ -166,25 +167,6 @@ void read_biases(field_reader& fields, const request_limits& limits, sampling_pa
   }
 }
 
-// Chat: a flag and a number; completions: only a number.
-void read_logprobs(field_reader& fields, openai_api api, const request_limits& limits,
-                   openai_generate& out) {
-  auto& wanted = out.request.terms.sampling.logprobs;
-  const auto most = static_cast<std::int64_t>(limits.logprobs_max);
-  if (api == openai_api::completions) {
-    wanted = static_cast<std::int32_t>(fields.integer("logprobs", -1, 0, most));
-  } else {
-    const bool is_on = fields.boolean("logprobs", false);
-    const auto top = fields.integer("top_logprobs", 0, 0, most);
-    if (top > 0 && !is_on) {
-      fields.refuse(errc::invalid_value, "top_logprobs",
-                    "'top_logprobs' needs 'logprobs' to be true");
-    }
-    wanted = is_on ? static_cast<std::int32_t>(top) : -1;
-  }
-  out.shape.has_logprobs = wanted >= 0;
-}
-
 void read_sampling(field_reader& fields, const request_limits& limits, generate& request) {
   auto& s = request.terms.sampling;
   const auto real = [&](const char* name, float otherwise, const real_range& range) {
@@ -243,48 +225,6 @@ std::uint32_t read_truncation(field_reader& fields, const request_limits& limits
   }
   return static_cast<std::uint32_t>(
       fields.integer(name, 0, 1, static_cast<std::int64_t>(limits.prompt_ids_max)));
-}
-
-// Draws more answers than it returns; their log-probabilities select. Requires: `n`, logprobs and
-// stream are read.
-void read_best_of(field_reader& fields, const request_limits& limits, openai_generate& out) {
-  const auto given = out.request.terms.choices;
-  const auto drawn = static_cast<std::uint32_t>(fields.integer(
-      "best_of", given, given, static_cast<std::int64_t>(std::max(limits.choices_max, given))));
-  if (drawn == given) {
-    return;
-  }
-  if (out.shape.is_stream) {
-    fields.refuse(errc::invalid_value, "best_of",
-                  "'best_of' above 'n' needs whole answers to choose from: not with 'stream'");
-  }
-  out.shape.best_of = out.request.terms.choices = drawn;
-  out.request.terms.sampling.logprobs = std::max(0, out.request.terms.sampling.logprobs);
-}
-
-void read_stream(field_reader& fields, reply_shape& shape) {
-  shape.is_stream = fields.boolean("stream", false);
-  const auto* options = fields.find("stream_options");
-  if (!options) {
-    return;
-  }
-  if (!options->is_object()) {
-    fields.refuse_type("stream_options", "an object", *options);
-    return;
-  }
-  if (!shape.is_stream) {
-    fields.refuse(errc::invalid_value, "stream_options",
-                  "'stream_options' needs 'stream' to be true");
-    return;
-  }
-  field_reader inner(*options, "stream_options.");
-  shape.includes_usage = inner.boolean("include_usage", false);
-  // As in vLLM: without a final usage there is no running usage.
-  shape.has_running_usage = inner.boolean("continuous_usage_stats", false) && shape.includes_usage;
-  inner.boolean("include_obfuscation", false); // OpenAI's padding against traffic analysis
-  if (auto ok = inner.finish(); !ok) {
-    fields.refuse(ok.error());
-  }
 }
 
 result<void> finish_generation(field_reader& fields, openai_api api) {
@@ -467,6 +407,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   request.terms.sampling.constraint = constraint.is;
   out.client_names = client_names_of(fields, api, constraint.field);
   read_logprobs(fields, api, limits, out);
+  read_token_ids(fields, out);
   read_stream(fields, out.shape);
   out.shape.choices = request.terms.choices;
   if (api == openai_api::completions) {

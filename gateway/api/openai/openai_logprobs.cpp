@@ -27,17 +27,24 @@ ordered bytes_json(const std::string& text) {
   return bytes;
 }
 
-ordered chat_entry(const logprob_entry& e) {
-  return {{"token", e.text}, {"logprob", shown_logprob(e.logprob)}, {"bytes", bytes_json(e.text)}};
+// As in vLLM.
+std::string name_of(const logprob_entry& e, bool names_by_id) {
+  return names_by_id ? fmt::format("token_id:{}", e.token) : e.text;
 }
 
-ordered chat_logprobs(const std::vector<token_detail>& details) {
+ordered chat_entry(const logprob_entry& e, bool names_by_id) {
+  return {{"token", name_of(e, names_by_id)},
+          {"logprob", shown_logprob(e.logprob)},
+          {"bytes", bytes_json(e.text)}};
+}
+
+ordered chat_logprobs(const std::vector<token_detail>& details, bool names_by_id) {
   auto content = ordered::array();
   for (const auto& d : details) {
-    auto entry = chat_entry(d.chosen);
+    auto entry = chat_entry(d.chosen, names_by_id);
     auto top = ordered::array();
     for (const auto& t : d.top) {
-      top.push_back(chat_entry(t));
+      top.push_back(chat_entry(t, names_by_id));
     }
     entry["top_logprobs"] = std::move(top);
     content.push_back(std::move(entry));
@@ -46,17 +53,18 @@ ordered chat_logprobs(const std::vector<token_detail>& details) {
 }
 
 ordered completion_logprobs(const std::vector<token_detail>& prompt,
-                            const std::vector<token_detail>& details, std::size_t offset) {
+                            const std::vector<token_detail>& details, std::size_t offset,
+                            bool names_by_id) {
   auto texts = ordered::array();
   auto values = ordered::array();
   auto tops = ordered::array();
   auto offsets = ordered::array();
   const auto add = [&](const token_detail& d, bool has_value) {
-    texts.push_back(d.chosen.text);
+    texts.push_back(name_of(d.chosen, names_by_id));
     values.push_back(has_value ? ordered(shown_logprob(d.chosen.logprob)) : ordered(nullptr));
     auto top = ordered::object();
     for (const auto& t : d.top) {
-      top[t.text] = shown_logprob(t.logprob);
+      top[name_of(t, names_by_id)] = shown_logprob(t.logprob);
     }
     tops.push_back(has_value ? std::move(top) : ordered(nullptr));
     offsets.push_back(offset);
@@ -76,10 +84,12 @@ ordered completion_logprobs(const std::vector<token_detail>& prompt,
 
 } // namespace
 
-nlohmann::ordered_json logprobs_of(openai_api api, const std::vector<token_detail>& details,
-                                   std::size_t offset, const std::vector<token_detail>& prompt) {
-  return api == openai_api::chat ? chat_logprobs(details)
-                                 : completion_logprobs(prompt, details, offset);
+nlohmann::ordered_json logprobs_of(const logprobs_style& style,
+                                   const std::vector<token_detail>& details, std::size_t offset,
+                                   const std::vector<token_detail>& prompt) {
+  return style.api == openai_api::chat
+             ? chat_logprobs(details, style.names_tokens_by_id)
+             : completion_logprobs(prompt, details, offset, style.names_tokens_by_id);
 }
 
 void add_prompt(std::vector<token_detail>& prompt, const chunk& c) {

@@ -13,10 +13,16 @@
 
 namespace baton::gateway {
 
+// The fields of a request that its logprobs depend on.
+struct logprobs_style {
+  openai_api api = openai_api::chat;
+  bool names_tokens_by_id = false; // "token_id:123" in place of their text
+};
+
 // `offset`: characters of the choice's text before these tokens. `prompt`: tokens of an echo before
 // them; the first has no logprob.
-nlohmann::ordered_json logprobs_of(openai_api api, const std::vector<token_detail>& details,
-                                   std::size_t offset,
+nlohmann::ordered_json logprobs_of(const logprobs_style& style,
+                                   const std::vector<token_detail>& details, std::size_t offset,
                                    const std::vector<token_detail>& prompt = {});
 
 // Adds the prompt details of a chunk. Chunks may repeat them; each is added once.

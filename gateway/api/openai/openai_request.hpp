@@ -32,8 +32,10 @@ struct reply_shape {
   bool includes_usage = false;    // in a stream; other answers always have it
   bool has_running_usage = false; // in each event: the usage of the choice so far
   bool has_logprobs = false;
-  std::uint32_t prompts = 1; // number of prompts; choices are numbered across all of them
-  std::uint32_t choices = 1; // of each prompt
+  bool names_tokens_by_id = false; // in logprobs: "token_id:123" in place of their text
+  bool has_token_ids = false;      // the ids of the answer's tokens, and of the prompt's
+  std::uint32_t prompts = 1;       // number of prompts; choices are numbered across all of them
+  std::uint32_t choices = 1;       // of each prompt
   std::uint32_t best_of = 0; // answers drawn, of which the likeliest are returned; 0: no extra ones
   // Per prompt, the prefix of its answers; or none. Empty: the text of its tokens, which arrive
   // with the answer (chunk::prompt_details).

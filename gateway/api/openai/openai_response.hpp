@@ -9,7 +9,9 @@
 #include "schema/messages.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace baton::gateway {
@@ -45,6 +47,7 @@ private:
     answer_parser parser;
     call_delta read{}; // by it
     std::vector<token_detail> details{};
+    std::vector<token_id> ids{};
     finish how = finish::none;
     std::uint32_t output_tokens = 0;
   };
@@ -74,7 +77,8 @@ private:
   struct choice_state {
     bool has_role = false;
     bool owes_echo = false;
-    std::vector<token_detail> prompt{}; // for the echo
+    bool owes_prompt_ids = false;
+    std::vector<token_detail> prompt{}; // for the echo or its ids
     std::size_t echo_characters = 0;    // before the answer's text, if positions count them
     bool has_finished = false;
     std::uint32_t output_tokens = 0;
@@ -88,7 +92,11 @@ private:
   std::string text_behind_echo(const chunk& c) const;
   std::string logprobs_behind_echo(const chunk& c) const;
   void begin_event(std::string& out) const;
-  void end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const;
+  // `further`: members of the event beside its choice.
+  void end_event(const chunk& c, std::uint32_t output_tokens, std::string& out,
+                 std::string_view further = {}) const;
+  // The members of a choice that hold ids, if requested. The prompt's ids come once.
+  std::string ids_of(std::uint32_t choice, std::span<const token_id> ids);
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
   void add_parsed(const chunk& c, std::string& out);
@@ -99,18 +107,12 @@ private:
   reply_shape shape_;
   reply_identity who_;
   std::string head_;         // {"id":...,"model":...,"system_fingerprint":...,"choices":[
-  std::string tail_;         // ] and `"usage":null` if usage follows
+  std::string tail_;         // `"usage":null` if usage follows, and the end
   stream_position position_; // after the last event
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
   std::vector<token_usage> prompts_; // without output tokens
   bool has_ended_ = false;
 };
-
-// The `logprobs` object of a choice. `characters_before`: text of the choice before these tokens.
-// `prompt`: tokens of an echo before them; the first has no logprob.
-std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
-                          std::size_t characters_before,
-                          const std::vector<token_detail>& prompt = {});
 
 } // namespace baton::gateway

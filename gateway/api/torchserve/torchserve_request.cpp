@@ -112,6 +112,12 @@ result<void> check_alone(const openai_generate& call) {
   if (call.request.terms.choices != 1) {
     return refused("n", "above 1 is for /predictions/MODEL/1.0/v1/completions");
   }
+  if (call.shape.has_token_ids) {
+    return refused("return_token_ids", "is for /predictions/MODEL/1.0/v1/completions");
+  }
+  if (call.shape.names_tokens_by_id) {
+    return refused("return_tokens_as_token_ids", "is for /predictions/MODEL/1.0/v1/completions");
+  }
   if (call.shape.includes_usage) {
     return refused("stream_options", "is for /predictions/MODEL/1.0/v1/completions");
   }

@@ -1,5 +1,6 @@
 #include "gateway/api/torchserve/torchserve_response.hpp"
 
+#include "gateway/api/openai/openai_logprobs.hpp"
 #include "gateway/base/json_text.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
@@ -25,7 +26,7 @@ std::string json_piece(const torchserve_shape& shape, const std::string& text, c
   }
   if (shape.has_logprobs) {
     out += R"(,"logprobs":)";
-    out += logprobs_json(openai_api::completions, c.details, characters_before);
+    out += json_text(logprobs_of({openai_api::completions}, c.details, characters_before));
   }
   return out + "}";
 }

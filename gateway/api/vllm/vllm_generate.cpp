@@ -21,6 +21,7 @@ std::string line_of(const std::vector<std::string>& texts) {
 const char* name_without_effect(const openai_generate& call) {
   return !call.shape.echo.empty()    ? "echo"
          : call.shape.has_logprobs   ? "logprobs"
+         : call.shape.has_token_ids  ? "return_token_ids"
          : call.shape.best_of != 0   ? "best_of"
          : call.shape.includes_usage ? "stream_options"
          : call.request.is_resumable ? "resumable"

@@ -75,17 +75,20 @@ tokens ticket_output::message_of(sequence& s) {
     m.continues_prompt = t.continues_prompt;
     m.reasoning = t.reasoning;
     m.begins_in_reasoning = t.begins_in_reasoning;
-    if (s.terms.sampling.prompt_logprobs >= 0 && !s.wants_scores()) {
+    const bool has_scores = s.terms.sampling.prompt_logprobs >= 0 && !s.wants_scores();
+    if (has_scores) {
       m.prompt_scores = std::exchange(s.scores, {});
       m.prompt_scores.insert(m.prompt_scores.begin(), {s.ids.front(), 0, {}});
+    } else if (s.terms.wants_prompt_ids) {
+      for (std::size_t i = 0; i < s.prompt_count; ++i)
+        m.prompt_scores.push_back({s.ids[i], 0, {}});
     }
     m.prepare_micros = micros_between(t.reserved_at, t.admitted_at);
     m.queue_micros = micros_between(t.admitted_at, t.stepped_at.value_or(t.admitted_at));
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries +=
-        config_.enable_prefix_caching && !s.terms.wants_embedding && m.prompt_scores.empty()
-            ? t.prompt_tokens
-            : 0;
+        config_.enable_prefix_caching && !s.terms.wants_embedding && !has_scores ? t.prompt_tokens
+                                                                                 : 0;
     totals_.prefix_cache_hits += s.cached;
     s.has_begun = t.has_begun = true;
   }

@@ -32,7 +32,7 @@ def test_routes_of_torchserve_that_are_not_there(start, path):
     assert r.status_code == 404 and set(r.json()) == {"code", "type", "message"}, r.text
 
 
-FIELDS = [("functions", [{"name": "f"}]), ("function_call", "auto"), ("guided_decoding_backend", "xgrammar"), ("structural_tag", {}), ("use_beam_search", True),
+FIELDS = [("functions", [{"name": "f"}]), ("function_call", "auto"), ("guided_decoding_backend", "xgrammar"), ("use_beam_search", True),
           ("prompt_logprobs", 1), ("chat_template", "{{ messages }}"),
           ("mm_processor_kwargs", {"a": 1}), ("kv_transfer_params", {"a": 1}), ("lora_request", {"name": "a"}), ("modalities", ["text", "audio"]),
           ("audio", {"voice": "a"}), ("prediction", {"type": "content", "content": "a"}), ("store", True),
@@ -51,15 +51,14 @@ OF_VLLM = {
         "watermarking": True, "truncation_side": "right", "logprob_token_ids": [1], "routed_experts_prompt_start": 1,
         "return_token_offsets": True, "return_mm_kwargs": False, "ec_transfer_params": {"a": 1}, "repetition_detection": {"a": 1}, "stream_interval": 4,
         "media_io_kwargs": {"a": {}}, "return_prompt_text": True, "tool_prompt": "say", "length_penalty": 0.5, "best_of": 2, "echo": True,
-        "allowed_token_ids": [1], "bad_words": ["a"], "logits_processors": ["a"], "vllm_xargs": {"a": 1}, "return_token_ids": True,
-        "return_tokens_as_token_ids": True, "skip_special_tokens": False, "spaces_between_special_tokens": False,
+        "allowed_token_ids": [1], "bad_words": ["a"], "logits_processors": ["a"], "vllm_xargs": {"a": 1}, "skip_special_tokens": False, "spaces_between_special_tokens": False,
         "guided_whitespace_pattern": " "},
     "/v1/completions": {"thinking_token_budget": 5, "prompt_embeds": "aGk=", "suffix": "a", "stream_interval": 4, "use_beam_search": True},
     "/v1/responses": {
         "top_k": 3, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.5, "logit_bias": {"5": 1}, "stop": ["a"], "ignore_eos": True,
         "include_stop_str_in_output": True, "skip_special_tokens": False, "structured_outputs": {"regex": "a"}, "request_id": "r",
         "mm_processor_kwargs": {"a": 1}, "enable_response_messages": True, "previous_input_messages": [{}], "previous_response": {"a": 1},
-        "vllm_xargs": {"a": 1}, "include": ["reasoning.encrypted_content"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
+        "vllm_xargs": {"a": 1}, "include": ["message.output_text.logprobs"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
     "/v1/embeddings": {
         "use_activation": False, "endianness": "big", "truncation_side": "right", "chat_template": "a", "chat_template_kwargs": {"a": 1},
         "mm_processor_kwargs": {"a": 1}, "media_io_kwargs": {"a": {}}, "dimensions": 3, "truncate_prompt_tokens": 3, "normalize": False,

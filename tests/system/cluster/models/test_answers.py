@@ -84,6 +84,65 @@ def test_a_prompt_is_as_likely_as_it_was_when_it_was_drawn(shared):
         assert scored.usage.prompt_tokens_details.cached_tokens == 0
 
 
+def ids_of_stream(pieces, is_chat):
+    """-> (the prompt's ids, the answer's ids, its text) as vLLM's clients collect them"""
+    prompt, answer, text = None, [], ""
+    for piece in pieces:
+        for choice in piece.choices:
+            holder = piece if is_chat else choice
+            if (given := getattr(holder, "prompt_token_ids", None)) is not None:
+                assert prompt is None
+                prompt = given
+            answer += getattr(choice, "token_ids", None) or []
+            text += (choice.delta.content if is_chat else choice.text) or ""
+    return prompt, answer, text
+
+
+def test_ids_come_with_the_answer(shared):
+    """vLLM's return_token_ids, whole and streamed: the ids of /tokenize, and those that /detokenize makes the answer of. The prefix cache is used."""
+    client = openai.OpenAI(base_url=f"{shared.url}/v1", api_key="none", max_retries=0)
+    messages = [{"role": "user", "content": "Name two colours. " * 20}]
+    ask = {"model": "smollm2", "temperature": 0, "max_tokens": 24, "extra_body": {"return_token_ids": True}}
+    tokenize = lambda **body: shared.post("/tokenize", {"model": "smollm2", **body})[2]["tokens"]
+    plain = lambda ids: shared.post("/detokenize", {"model": "smollm2", "tokens": ids})[2]["prompt"]
+    chat = client.chat.completions.create(messages=messages, **ask)
+    assert chat.prompt_token_ids == tokenize(messages=messages)
+    assert len(chat.choices[0].token_ids) == chat.usage.completion_tokens
+    assert plain(chat.choices[0].token_ids).removesuffix("<|im_end|>") == chat.choices[0].message.content
+    assert ids_of_stream(client.chat.completions.create(messages=messages, stream=True, **ask), True) == (
+        chat.prompt_token_ids, chat.choices[0].token_ids, chat.choices[0].message.content)
+    assert client.chat.completions.create(messages=messages, **ask).usage.prompt_tokens_details.cached_tokens > 0
+    prompts = ["The sky is", "Two and two are"]
+    whole = client.completions.create(prompt=prompts, n=2, **ask)
+    assert [c.prompt_token_ids for c in whole.choices] == [tokenize(prompt=p) for p in prompts for _ in range(2)]
+    assert all(plain(c.token_ids) == c.text for c in whole.choices)
+    one = client.completions.create(prompt=prompts[0], **ask)
+    assert ids_of_stream(client.completions.create(prompt=prompts[0], stream=True, **ask), False) == (
+        one.choices[0].prompt_token_ids, one.choices[0].token_ids, one.choices[0].text)
+    scored = client.completions.create(prompt=prompts[0], echo=True, logprobs=1, **ask).choices[0]
+    assert scored.prompt_token_ids + scored.token_ids == one.choices[0].prompt_token_ids + one.choices[0].token_ids
+    assert scored.logprobs.token_logprobs[0] is None and scored.logprobs.token_logprobs[1] < 0
+    named = client.completions.create(prompt=prompts[0], logprobs=1, **{**ask, "extra_body": {"return_tokens_as_token_ids": True}}).choices[0]
+    assert named.logprobs.tokens == [f"token_id:{i}" for i in one.choices[0].token_ids]
+    bare = shared.post("/v1/completions", {"model": "smollm2", "prompt": "x", "max_tokens": 2})[2]
+    assert "token_ids" not in bare["choices"][0] and "prompt_token_ids" not in bare["choices"][0]
+
+
+def test_a_killed_head_changes_no_ids(fresh):
+    client = openai.OpenAI(base_url=f"{fresh.url}/v1", api_key="none", max_retries=0)
+    ask = {"model": "smollm2", "prompt": STORY, "temperature": 0, "max_tokens": 200, "stream": True, "extra_body": {"return_token_ids": True, "ignore_eos": True}}
+    undisturbed = ids_of_stream(client.completions.create(**ask), False)
+
+    def disturbed(pieces):
+        for number, piece in enumerate(pieces):
+            if number == 20:
+                fresh.kill("head")
+            yield piece
+
+    assert ids_of_stream(disturbed(client.completions.create(**ask)), False) == undisturbed
+    assert len(undisturbed[1]) == 200
+
+
 def test_guesses_never_change_the_text(shared):
     """Speculation by prompt lookup: an answer that repeats its prompt, with and without, alone and among others."""
     code = "def area(width, height):\n    return width * height\n\ndef volume(width, height, depth):\n    return area(width, height) * depth\n\n"

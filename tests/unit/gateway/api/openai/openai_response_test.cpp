@@ -1,7 +1,9 @@
 // Typed answers to OpenAI's JSON, whole and as events.
+#include "gateway/api/openai/openai_logprobs.hpp"
 #include "gateway/api/openai/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/response_writer.hpp"
+#include "tests/unit/gateway/api/openai/answer_chunks.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>
@@ -13,55 +15,8 @@
 
 using namespace baton;
 using namespace baton::gateway;
+using namespace baton::testing;
 using nlohmann::json;
-
-namespace {
-
-chunk answer_chunk(std::uint32_t index, std::string text, finish how = finish::none) {
-  chunk c;
-  c.ticket = ticket_id{9};
-  c.index = index;
-  c.count = 1;
-  c.text = std::move(text);
-  c.finish = how;
-  c.prompt_tokens = 5;
-  c.cached_tokens = 4;
-  c.output_tokens = index;
-  return c;
-}
-
-reply_shape openai_shape(openai_api api, std::uint32_t choices = 1) {
-  reply_shape s;
-  s.api = api;
-  s.model = "m";
-  s.choices = choices;
-  return s;
-}
-
-struct openai_event {
-  std::string id;
-  std::string data;
-};
-
-std::vector<openai_event> openai_events(const std::string& text) {
-  std::vector<openai_event> out;
-  std::istringstream lines(text);
-  openai_event now;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) {
-      out.push_back(std::exchange(now, {}));
-    } else if (line.starts_with("id: ")) {
-      now.id = line.substr(4);
-    } else if (line.starts_with("data: ")) {
-      now.data = line.substr(6);
-    } else {
-      FAIL("not an SSE line: " << line);
-    }
-  }
-  return out;
-}
-
-} // namespace
 
 TEST_CASE("a whole chat answer has OpenAI's shape") {
   openai_unary r(openai_shape(openai_api::chat));
@@ -286,23 +241,6 @@ TEST_CASE("an echo precedes each answer, once, also after a resume") {
   CHECK(json::parse(openai_events(out)[0].data)["choices"][0]["text"] == "y");
 }
 
-namespace {
-
-// Two tokens of a prompt in two chunks, the first of them twice.
-std::vector<chunk> prompt_chunks() {
-  auto c = answer_chunk(0, "");
-  c.count = 0;
-  c.prompt_details = {{{"sa", 3, 0}, {}}};
-  auto more = c;
-  more.prompt_details.push_back({{"y: ", 4, -1.5F}, {{"y", 5, -0.5F}}});
-  auto rest = more;
-  rest.prompt_from = 1;
-  rest.prompt_details.erase(rest.prompt_details.begin());
-  return {c, more, rest};
-}
-
-} // namespace
-
 TEST_CASE("an echo with logprobs has those of the prompt, null for the first token") {
   auto shape = openai_shape(openai_api::completions);
   shape.echo = {"say: "};
@@ -403,15 +341,22 @@ TEST_CASE("a stream that fails ends with one error object and [DONE]") {
 
 TEST_CASE("logprobs have OpenAI's two shapes, and minus infinity is a number") {
   token_detail d{{"\xC3", 7, -INFINITY}, {{"a", 1, -0.5F}}};
-  const auto chat = json::parse(logprobs_json(openai_api::chat, {d}, 0));
+  const auto chat = json::parse(json_text(logprobs_of({openai_api::chat}, {d}, 0)));
   CHECK(chat["content"][0]["bytes"] == json::array({0xC3}));
   CHECK(chat["content"][0]["logprob"] == -9999.0);
   CHECK(chat["content"][0]["top_logprobs"][0]["token"] == "a");
   token_detail one{{"h\xC3\xA9", 7, -1.0F}, {}};
-  const auto text = json::parse(logprobs_json(openai_api::completions, {one, one}, 10));
+  const auto text = json::parse(json_text(logprobs_of({openai_api::completions}, {one, one}, 10)));
   CHECK(text["tokens"].size() == 2);
   CHECK(text["text_offset"] == json::array({10, 12}));
   CHECK(text["token_logprobs"][0] == -1.0);
+  const auto by_id = json::parse(json_text(logprobs_of({openai_api::chat, true}, {d}, 0)));
+  CHECK(by_id["content"][0]["token"] == "token_id:7");
+  CHECK(by_id["content"][0]["top_logprobs"][0]["token"] == "token_id:1");
+  const auto texts = json::parse(json_text(
+      logprobs_of({openai_api::completions, true}, {{{"a", 5, -1.0F}, {{"b", 6, -2.0F}}}}, 0)));
+  CHECK(texts["tokens"] == json::array({"token_id:5"}));
+  CHECK(texts["top_logprobs"][0].contains("token_id:6"));
 }
 
 TEST_CASE("any bytes become a valid JSON string") {
