@@ -99,9 +99,9 @@ void look_at_open_files(std::uint32_t connections_max) {
                  files, connections_max, needed);
 }
 
-// Reports `ready` once requests would not be refused only because this process is new. The progress
-// becomes 1 once it knows that the heads' shards are ready, and the root waits for that before it
-// reports the cluster ready. An error of a file is the reason, for `cluster status`.
+// Reports `ready` once no request would be refused only because this process is new. The progress
+// is then 0, and 1 once it knows that the heads' shards are ready: the root reports a ready cluster
+// only after that. An error of a file is the reason, for `cluster status`.
 void report_ready(process& self, const std::shared_ptr<gateway::gateway_state>& state,
                   const std::shared_ptr<gateway_files>& files) {
   struct report {
