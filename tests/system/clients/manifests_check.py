@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def strict(schema):
-    """A schema of pydantic that allows no more fields than it names, but for `metadata`: that one is Kubernetes' own."""
+    """A pydantic schema that allows only the fields that it names. `metadata` has Kubernetes' own type and stays open."""
     if isinstance(schema, list):
         return [strict(each) for each in schema]
     if not isinstance(schema, dict):
@@ -95,7 +95,7 @@ def keda_schema(kind):
 
 
 def schema_for(thing, version):
-    """(its name for people, the schema); None: one of Kubernetes' own."""
+    """(its name in messages, the schema); None: Kubernetes has it itself."""
     group, _, api = thing["apiVersion"].rpartition("/")
     if group == "serving.kserve.io":
         return "kserve", sdk_schema(api[0].upper() + api[1:] + thing["kind"], version)

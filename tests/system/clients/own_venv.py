@@ -14,12 +14,12 @@ INSTALL_SECONDS_MAX = 1800
 
 
 def requirements():
-    """Name -> file with every version, what the client itself requires too."""
+    """Name -> the file with the version of every package, those that the client requires included."""
     return {file.stem: file for file in sorted(HERE.glob("*.txt"))}
 
 
 def optional():
-    """The same of those that ./check does not make."""
+    """The same, for the venvs that ./check does not make."""
     return {file.stem: file for file in sorted((HERE / "optional").glob("*.txt"))}
 
 
@@ -41,7 +41,7 @@ def make(name):
 
 
 def program(name, *path):
-    """A file of its venv's bin."""
+    """A program in the bin folder of the client's venv."""
     assert is_made(name), f"no venv for {name}: ./check system makes it, or python3 {__file__}"
     return FOLDER.joinpath(name, "bin", *path)
 

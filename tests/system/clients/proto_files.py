@@ -1,4 +1,4 @@
-"""What .proto files define, as plain values that can be compared."""
+"""The definitions in .proto files, as plain values that can be compared."""
 
 
 def described(files):

@@ -62,7 +62,7 @@ class Page:
         return self.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText ?? e.textContent).join('\\n')")
 
     def until(self, what, seconds=120):
-        """what() -> something true, in time."""
+        """Waits until what() returns something true, and returns it."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = what()
@@ -82,11 +82,11 @@ class Page:
         self.until(lambda: self.call("Browser.getVersion") and self.loads > before)
 
     def before_load(self, script):
-        """Runs in each document from now on, ahead of its own scripts."""
+        """Runs a script in each later document, before the document's own scripts."""
         return self.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
 
     def look(self, width=1200, height=800, scheme="light", motion="reduce", scale=1):
-        """Size, light or dark, and whether things may move."""
+        """Sets the size of the window, light or dark colours, and whether animations run."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}])
 
@@ -94,7 +94,7 @@ class Page:
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def controls(self):
-        """(role, name) of all that can be operated, as a screen reader has it."""
+        """(role, name) of each control, as a screen reader sees it."""
         tree = self.call("Accessibility.getFullAXTree")["nodes"]
         return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"] and n["role"]["value"] in CONTROLS]
 

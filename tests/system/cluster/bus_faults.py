@@ -14,7 +14,7 @@ STALL_SECONDS = 2.0  # more than the links' heartbeat_timeout
 
 
 class Cut(Exception):
-    """The connection falls; what still goes out before that."""
+    """The connection is to be cut; `last` is sent first."""
 
     def __init__(self, last):
         super().__init__("cut")
@@ -96,7 +96,7 @@ class Reorder(Fault):
 
 
 class CutInside(Fault):
-    """The connection falls in the middle of a frame."""
+    """Cuts the connection in the middle of a frame."""
 
     def hit(self, unit):
         whole = unit.encode()
@@ -104,7 +104,7 @@ class CutInside(Fault):
 
 
 class Swallow(Fault):
-    """Half open: nothing comes through, and no end is signalled."""
+    """A half-open connection: nothing passes, and neither side sees an end."""
 
     def treat(self, unit):
         if isinstance(unit, zmtp.Greeting):

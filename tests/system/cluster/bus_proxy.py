@@ -21,7 +21,7 @@ PIDFD_GETFD = 438
 
 
 def unix_sockets():
-    """{inode: (path, whether it is listened on)} of all that have a path."""
+    """{inode: (path, whether a process listens there)} of all sockets that have a path."""
     found = {}
     for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
         fields = line.split(maxsplit=7)
@@ -41,7 +41,7 @@ def sockets_of(pid):
 
 
 def listens_at(pid, directory):
-    """The path of the bus socket of this process's life."""
+    """The path of this process's bus socket."""
     known = unix_sockets()
     paths = [known[inode][0] for _, inode in sockets_of(pid) if inode in known and known[inode][1]]
     return next(p for p in map(pathlib.Path, paths) if p.parent == directory and p.suffix == ".sock")
@@ -72,7 +72,7 @@ def shut_down(pid, path, peer):
 
 
 class Connection:
-    """One that passes through here: two threads, one for each direction."""
+    """A connection through the proxy: two threads, one for each direction."""
 
     def __init__(self, near, far, directions):
         self._near, self._far = near, far
@@ -111,7 +111,7 @@ class Connection:
 
 
 class Direction:
-    """All that one process says to another, over whichever connections."""
+    """Everything that one process sends to another, over all their connections."""
 
     def __init__(self):
         self.fault, self.units, self.broken = None, 0, []
@@ -127,7 +127,7 @@ class Direction:
 
 
 class Door:
-    """One socket file, and whom it leads to."""
+    """One socket file, and the process behind it."""
 
     def __init__(self, path, direction_of):
         self._path, self._aside = path, path.with_name(path.name + ".aside")

@@ -1,4 +1,4 @@
-"""Clusters for the tests of this folder: one shared by all that leave it as it was, a fresh one for the others."""
+"""Clusters for the tests of this folder. Tests that leave a cluster unchanged share one; each of the others has a fresh one."""
 import sys
 
 import pytest

@@ -18,8 +18,8 @@ MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 START_SECONDS_MAX = 60
 
 
-PORTS = range(20000, 32000)  # below the ephemeral ones, so that no outgoing connection takes one between now and the bind
-_next_port = PORTS.start + os.getpid() * 7919 % len(PORTS)  # far from those of a run beside this one, whose pid is near
+PORTS = range(20000, 32000)  # below the ephemeral ports, so that no outgoing connection takes one before it is bound
+_next_port = PORTS.start + os.getpid() * 7919 % len(PORTS)  # far from the ports of a parallel run, whose pid is close
 
 
 def is_free(address, port):
@@ -138,7 +138,7 @@ kv_cache_bytes = "{kv_cache}"
         return {p["name"]: p["pid"] for p in self.status()["processes"]}
 
     def wait_standing(self, *formers, seconds=30):
-        """All processes are ready, and those of `formers` (name, pid) are in another life."""
+        """Waits until all processes are ready and each of `formers` (name, pid) has been replaced."""
         deadline = time.monotonic() + seconds
         former = dict(formers)
         while True:
@@ -159,7 +159,7 @@ kv_cache_bytes = "{kv_cache}"
         return (self.directory / "run" / f"{name}.log").read_text()
 
     def logs(self):
-        """The ends of what its processes have written, on whichever of its machines."""
+        """The ends of its processes' logs, from all its machines."""
         return "\n".join(f"--- {p.relative_to(self.directory)}\n{p.read_text()[-2000:]}" for p in sorted(self.directory.glob("**/*.log")))
 
     def stop(self):

@@ -1,4 +1,4 @@
-"""A cluster over two "machines": two loopback addresses, each with a run directory and a key of its own, nothing shared but the model file."""
+"""A cluster over two "machines": two loopback addresses, each with its own run directory and key. They share only the model file."""
 import contextlib
 import json
 import os
@@ -28,7 +28,7 @@ def wait_for(what, seconds=20):
 
 
 class Machine:
-    """The other one: `cluster join` there."""
+    """Runs `cluster join` on the other machine."""
 
     def __init__(self, directory, binary=CLUSTER, inside=()):
         self.directory = pathlib.Path(directory)
@@ -59,7 +59,7 @@ class Machine:
         self.vanish()
 
     def vanish(self):
-        """All that runs there ends at once."""
+        """Ends all processes of that machine at once."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()

@@ -18,7 +18,7 @@ def shoot(page, name):
 
 
 def lose_twice(cluster, page, name):
-    """The second time its supervisor waits before it starts another."""
+    """At the second kill the supervisor waits before the restart."""
     cluster.kill(name)
     page.until(lambda: f"{name} was lost" in page.text("#events"))
     page.until(lambda: page.text("#phase") == "ready")

@@ -1,4 +1,4 @@
-"""Actions and observations of a visitor of the web page, in the page's own names."""
+"""A visitor's actions and observations on the web page, in the page's own names."""
 import json
 
 
@@ -9,7 +9,7 @@ class Visitor:
         self.page, self.url = page, url
 
     def open(self, **settings):
-        """Anew: nothing is kept but these settings."""
+        """Opens the page again; only these settings are kept."""
         page = self.page
         page.look()
         page.open(self.url)
@@ -43,7 +43,7 @@ class Visitor:
 
     @property
     def kept(self):
-        """The text of the last answer that the browser has kept of the newest conversation, and how it stands."""
+        """The stored text of the last answer in the newest conversation, and its state."""
         return self.page.value("""(() => {
             const all = Object.keys(localStorage).filter(k => k.startsWith('baton.conversation.')).map(k => JSON.parse(localStorage[k]));
             const turns = Object.values(all.sort((a, b) => b.updated - a.updated)[0]?.turns ?? {}).filter(t => t.role === 'assistant');

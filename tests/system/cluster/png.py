@@ -1,5 +1,5 @@
-"""Smaller pictures without a library: a palette of 256 colours, no alpha, the best compression that zlib has.
-Of 8 bits a channel, as Chromium writes them (https://www.w3.org/TR/png-3/)."""
+"""Makes pictures smaller without a library: a palette of 256 colours, no alpha, zlib's best compression.
+The input has 8 bits a channel, as Chromium writes it (https://www.w3.org/TR/png-3/)."""
 import struct
 import zlib
 

@@ -24,7 +24,7 @@ def ip(*words):
 
 
 def may_make_pods():
-    """All that a pod takes, tried: containers refuse one or the other of it."""
+    """Tries everything that a pod needs, because containers refuse parts of it."""
     if os.getuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter", "setpriv", "chroot", "curl"))):
         return False
     probe = f"pod{os.getpid() % 100000}p"
@@ -47,7 +47,7 @@ def spec_of(thing):
 
 
 class Network:
-    """A network namespace, with the address of a host if the pod has that one's network."""
+    """A network namespace. It has the address of a host if the pod uses the host's network."""
 
     def __init__(self, name, address=None, peer=None):
         self.name = name
@@ -126,7 +126,7 @@ class Container:
         return self
 
     def run(self, seconds=60):
-        """To its end, as an init container."""
+        """Runs to its end, as an init container."""
         self.start()
         assert self.process.wait(seconds) == 0, self.printed()
 
@@ -134,7 +134,7 @@ class Container:
         return self.output.read_text()
 
     def pid(self):
-        """That of its first process, as this machine counts."""
+        """The pid of its first process, as this machine numbers it."""
         (first,) = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(first)
 
@@ -183,7 +183,7 @@ class Container:
 
 
 class Stream:
-    """A chat that is read by curl in a network namespace."""
+    """A chat that curl reads in a network namespace."""
 
     def __init__(self, network, port, prompt, tokens, model="smollm2", key=None):
         body = {"model": model, "stream": True, "temperature": 0, "max_tokens": tokens, "ignore_eos": True, "messages": [{"role": "user", "content": prompt}]}

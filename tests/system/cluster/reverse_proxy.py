@@ -28,7 +28,7 @@ def pump(source, target):
 
 
 def rewritten(lines, path, host):
-    """One request a connection, unless it becomes a WebSocket."""
+    """One request per connection, unless it becomes a WebSocket."""
     method, target, version = lines[0].split(" ")
     if not target.startswith(path):
         return None

@@ -1,4 +1,4 @@
-"""Two hundred JSON schemas, made of the shapes that clients ask for; strings and lists are bounded, so that answers end."""
+"""Two hundred JSON schemas in the shapes that clients use. Strings and lists are bounded, so that answers end."""
 
 
 def text(most=24, **more):

@@ -1,4 +1,4 @@
-"""Reading SSE streams strictly: what a client may rely on is checked while reading."""
+"""Reads SSE streams strictly and checks everything that a client may rely on."""
 import contextlib
 import http.client
 import json
@@ -7,7 +7,7 @@ import time
 
 
 class Stream(threading.Thread):
-    """One streamed chat completion. After join: text, ids, finish, error, usage; `broken` says what was against the rules."""
+    """One streamed chat completion. After join: text, ids, finish, error, usage; `broken` lists broken rules."""
 
     MOVES_MAX = 0  # of a stream whose pipeline stays away
 
@@ -104,7 +104,7 @@ class MovedStream(Stream):
 
 
 def all_begun(streams, seconds=60):
-    """The streams, once each has some of its text."""
+    """Returns the streams once each has some of its text."""
     for s in streams:
         assert s.begun.wait(seconds)
     return streams
@@ -114,12 +114,12 @@ SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train"
 
 
 def begin_stories(cluster, kind=Stream, count=8, tokens=96):
-    """So many streams that have begun, always the same ones."""
+    """The given number of streams, started, always the same ones."""
     return all_begun([kind(cluster, f"Write a short story about {x}.", max_tokens=tokens) for x in SUBJECTS[:count]], seconds=120)
 
 
 def texts(streams):
-    """The texts of streams, all of which must have ended well."""
+    """The texts of streams; each stream must have ended well."""
     checked = [s.check() for s in streams]
     assert all(s.error is None for s in checked), [s.error for s in checked]
     return [s.text for s in checked]

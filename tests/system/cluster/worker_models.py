@@ -1,4 +1,4 @@
-"""Clusters whose worker models come and go: what the tests of a model repository and of a model store have in common."""
+"""Clusters whose worker models come and go, for the tests of the model repository and of the model store."""
 import os
 import pathlib
 import sys
@@ -12,7 +12,7 @@ SDK = ROOT / "sdk" / "python"
 
 class WithWorkers(Cluster):
     def start(self, wait=True):
-        """The python3 that workers run has what this one has, and finds the SDK."""
+        """The workers' python3 has the packages of this one, and finds the SDK."""
         path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
         with mock.patch.dict(os.environ, PATH=path, PYTHONPATH=str(SDK)):
             return super().start(wait)

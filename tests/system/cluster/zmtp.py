@@ -8,7 +8,7 @@ FRAME_BYTES_MAX = 1 << 30
 
 @dataclasses.dataclass
 class Greeting:
-    """A part of it: each side waits for the other's first bytes before it says the rest."""
+    """A part of the greeting: each side waits for the other's first bytes before it sends the rest."""
     part: bytes
     is_message = False
 
@@ -39,7 +39,7 @@ class Reader:
         self._greeting, self._buffer = b"", bytearray()
 
     def take(self, data):
-        """Raises ValueError for what is no ZMTP."""
+        """Raises ValueError if it is not ZMTP."""
         self._buffer += data
         found = []
         if self._buffer and (missing := GREETING_BYTES - len(self._greeting)) > 0:

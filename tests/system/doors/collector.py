@@ -48,7 +48,7 @@ class Span:
 
 
 class Collector:
-    """`answer` (handler -> None) says what is said to a POST; absent: that all is well."""
+    """`answer` (handler -> None) answers a POST; absent: with success."""
 
     def __init__(self, answer=None, port=0):
         self.spans, self.bodies, self.wrong = [], [], []
@@ -97,7 +97,7 @@ class Collector:
             self.news.notify_all()
 
     def wait(self, is_wanted, count=1, seconds=30):
-        """The spans for which it holds, once there are so many."""
+        """The spans that `is_wanted` selects, once there are `count` of them."""
         deadline = time.monotonic() + seconds
         with self.news:
             while len(found := [s for s in self.spans if is_wanted(s)]) < count:

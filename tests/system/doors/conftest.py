@@ -1,5 +1,5 @@
-"""The doors of a real gateway over a fake head: one process per test that needs its own flags, one
-shared by all others. The binary is found in the newest build, or named by BATON_GATEWAY_FIXTURE."""
+"""A real gateway in front of a fake head. Tests that need their own flags have their own process, and
+all others share one. The binary is found in the newest build, or named by BATON_GATEWAY_FIXTURE."""
 
 import hashlib
 import json
@@ -124,7 +124,7 @@ def gateway():
 
 @pytest.fixture
 def start():
-    """Starts a gateway with flags of its own; all are stopped, cleanly, at the test's end."""
+    """Starts gateways with their own flags, and stops them cleanly at the end of the test."""
     running = []
 
     def go(*flags):

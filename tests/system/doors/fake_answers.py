@@ -1,4 +1,4 @@
-"""Prompts whose answer by the fake head is a given text."""
+"""Prompts that the fake head answers with a given text."""
 
 import json
 
@@ -16,5 +16,5 @@ def saying(text):
 
 
 def call(name, arguments, key="arguments"):
-    """A call of a tool as the fake head's model writes it."""
+    """A tool call, as the fake head's model writes it."""
     return f'<tool_call>\n{{"name": "{name}", "{key}": {json.dumps(arguments)}}}\n</tool_call>'

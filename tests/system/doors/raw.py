@@ -1,4 +1,4 @@
-"""HTTP by hand over a socket, for what clients would not send."""
+"""HTTP by hand over a socket, for bytes that no client sends."""
 
 import json
 import socket
@@ -41,7 +41,7 @@ class Reply:
 
 
 def read_reply(s, buffered=b"", is_head=False):
-    """One reply and what came after it."""
+    """One reply, and the bytes after it."""
     data = buffered
     while b"\r\n\r\n" not in data:
         chunk = s.recv(65536)

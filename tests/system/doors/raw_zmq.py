@@ -1,4 +1,4 @@
-"""The ZeroMQ door by hand, for what the SDKs would not send."""
+"""The ZeroMQ endpoint by hand, for messages that the SDKs do not send."""
 
 import os
 import pathlib

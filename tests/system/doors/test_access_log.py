@@ -17,7 +17,7 @@ MADE = re.compile(r"[0-9a-f]{32}$")
 
 @pytest.fixture
 def logged(start, tmp_path):
-    """A gateway with a log, and what is in it once it has so many lines."""
+    """A gateway with a log, and a function that reads it once it has so many lines."""
     def go(*flags):
         file = tmp_path / "access.log"
         g = start("--access-log", str(file), *flags)
@@ -95,7 +95,7 @@ def test_every_request_of_a_connection_has_a_line(logged):
     with connect(g) as s:
         s.sendall(b"nonsense\r\n\r\n")
         assert b"\r\nX-Request-ID: " in read_all(s)
-    connect(g).close()  # one that says nothing has none
+    connect(g).close()  # a connection without a request has no line
     *received, bad = lines(4)
     assert [t["request_id"] for t in received] == ids and ids[1] == "b" and [t["path"] for t in received] == ["/version", CHAT, "/v1/models"]
     assert len({t["client"] for t in received}) == 1 and "model" not in received[2] and bad["status"] == "400"

@@ -68,7 +68,7 @@ def refusal(call, **fields):
 
 
 class Stream:
-    """tritonclient's stream, with what it brings in a queue."""
+    """tritonclient's stream; its results go into a queue."""
 
     def __init__(self, client, **fields):
         self.client, self.replies = client, queue.Queue()
@@ -81,7 +81,7 @@ class Stream:
         return self.replies.get(timeout=seconds)
 
     def until_end(self):
-        """All results to the one that says it is the last."""
+        """All results up to the one that is marked as the last."""
         results = []
         while not results or not results[-1].get_response().parameters["triton_final_response"].bool_param:
             result, error = self.next()

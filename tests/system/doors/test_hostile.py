@@ -30,7 +30,7 @@ SILENCE_SECONDS_MAX = 10  # a hang, not a pace
 
 
 class Bystander(threading.Thread):
-    """One stream that is there all the time; remembers the longest wait between two of its pieces."""
+    """One stream that runs all the time, and the longest wait between two of its pieces."""
 
     def __init__(self, gateway):
         super().__init__(daemon=True)
@@ -60,7 +60,7 @@ def besieged():
     assert g.stop() == 0
 
 
-# -- Bytes that are no good HTTP, or no good body --
+# -- Invalid HTTP, and invalid bodies --
 
 HOSTILE = {
     "no_http": (b"\x16\x03\x01\x02\x00garbage\r\n\r\n", 400),
@@ -104,7 +104,7 @@ HOSTILE = {
 
 
 def answer_to(g, data):
-    """A refusal may come while we still send: then the rest of what we send is in vain."""
+    """A refusal may arrive while we still send. The rest of our bytes is then ignored."""
     with connect(g) as s:
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             s.sendall(data)
@@ -124,7 +124,7 @@ def test_hostile_bytes_are_refused_in_openais_shape(besieged, name):
 MARK = b"\xef\xbb\xbf"
 SCHEMA = b'{"type":"object","properties":{"z":{"const":"}]"},"a":{}}}'
 USER = b'"messages":[{"role":"user","content":"tokens=1"}]'
-# Bodies in which a member is read as the client wrote it, by route; what each needs is there.
+# Bodies by route, in which one member keeps the client's own text. Each has all required fields.
 VERBATIM = {
     "chat": (CHAT, b'{%b,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%b}}}' % (USER, SCHEMA)),
     "tools": (CHAT, b'{%b,"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]}' % (USER, SCHEMA)),
@@ -190,7 +190,7 @@ SHAPES = {"/v2/models/fake/infer": {"error"}, "/v2/models/fake/generate": {"erro
 def test_what_is_refused_early_has_the_shape_of_its_path(besieged, path, name):
     headers, host, body, status = EARLY[name]
     reply = answer_to(besieged, request("POST", path, body, headers=headers, host=host))
-    assert reply is not None and reply.status in (status, 404 if path == "/v2/nowhere" else status)  # for which no body is read
+    assert reply is not None and reply.status in (status, 404 if path == "/v2/nowhere" else status)  # no body is read for them
     received = reply.json()
     assert isinstance(received["error"], str) and set(received) <= SHAPES[path]
 
@@ -305,7 +305,7 @@ def fields_of(g):
 
 
 def body_with(api, field, value):
-    """JSON by hand: the values are no Python."""
+    """JSON by hand, because Python cannot express the values."""
     body = {"messages": '[{"role":"user","content":"tokens=1"}]'} if api == "chat" else {"prompt": '"tokens=1"'}
     body[field] = value
     return ("{" + ",".join(f'"{k}":{v}' for k, v in body.items()) + "}").encode()
@@ -316,7 +316,7 @@ def names(field, error):
 
 
 def judge(api, field, value, status, error):
-    """-> what is wrong with the answer, or nothing"""
+    """-> the fault of the answer, or None"""
     answer = f"{api} {field}={value}: {status} {error}"
     if is_taken(api, field, value):
         return [] if status == 200 else [answer]
@@ -375,7 +375,7 @@ def siege_websocket(g):
 
 NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-44, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
 NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt", "request_id", "continue_final_message"}
-TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of them
+TAKEN_TYPED = {  # for a typed message; a field that is not listed accepts none of them
     "temperature": {0, 0.5, 1e-44},
     "top_p": {0.5},
     "min_p": {0, 0.5, 1e-44},
@@ -393,7 +393,7 @@ TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of th
     "num_speculative_tokens": {-1, 0},
     "priority": {0},
 }
-ON_THE_WIRE = {"n": "choices", "logit_bias": "bias", "max_tokens": "tokens_max", "min_tokens": "tokens_min"}  # where it is refused before it is read
+ON_THE_WIRE = {"n": "choices", "logit_bias": "bias", "max_tokens": "tokens_max", "min_tokens": "tokens_min"}  # if it is refused before it is read
 
 
 def siege_zmq(g):

@@ -182,8 +182,8 @@ def test_a_slow_reader_is_cut_and_costs_only_itself(start):
 def test_a_reader_that_wakes_up_in_time_sees_the_terminal_error(start):
     g = start("--stream-buffer", "4096", "--send-buffer", "16384")
     with connect(g) as s:
-        # One event more than the buffer takes, between two turns of the door.
-        # The connection is to end with the answer, whichever of the two ends it is.
+        # One event more than the buffer holds, between two rounds of the writer.
+        # The connection ends with the answer, whichever side ends it.
         s.sendall(request("POST", CHAT, chat("tokens=20000 bytes=3000", stream=True), headers=["Connection: close"]))
         out = read_all(s)
     if b'"slow_reader"' in out:
@@ -358,7 +358,7 @@ def test_metrics_count_requests_as_an_instrumentator(start):
 
 
 def is_cut(connection):
-    """Closed or reset: which of them depends on what was on the way."""
+    """Closed or reset, depending on the bytes that were in flight."""
     try:
         return connection.recv(10) == b""
     except ConnectionResetError:

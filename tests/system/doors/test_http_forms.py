@@ -1,4 +1,4 @@
-"""What RFC 9110 and 9112 want a server to take, though no usual client sends it; and what it must not."""
+"""Unusual requests that RFC 9110 and 9112 want a server to accept, and requests that it must refuse."""
 import pytest
 
 from raw import chat, connect, exchange, read_all, read_reply, request

@@ -37,7 +37,7 @@ def keyed(start, keys_file, *flags):
 
 
 def ask(url, row, headers=None, method=None):
-    """The status of a route, by whatever method it takes."""
+    """The status of a route, by its own method."""
     path = row["path"].replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1") + {"/v1/models/": "fake", "/page/": "main.js"}.get(row["path"], "")
     if row["method"] == "SOCKET" and method is None:
         try:
@@ -63,8 +63,8 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
     assert {r["path"] for r in g.routes if r["access"] == "page"} == {"/", "/page/"}
     for row in g.routes:
         is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
-        is_of_files = row["path"] in ("/api/push", "/api/create", "/api/copy", "/api/delete")  # of models, which no call changes
-        is_of_loads = row["path"].startswith("/models/")  # of models on demand, which there are none here
+        is_of_files = row["path"] in ("/api/push", "/api/create", "/api/copy", "/api/delete")  # for models, which no call changes
+        is_of_loads = row["path"].startswith("/models/")  # for models on demand; there are none here
         served = (101 if row["method"] == "SOCKET" else 404 if is_unknown else 403 if is_of_files else 409 if is_of_loads
                   else 503 if row["path"].endswith("/unload") else 200)
         is_open, is_admins = row["access"] in ("open", "page"), row["access"] == "admin"
@@ -101,7 +101,7 @@ def test_a_browsers_socket_brings_its_key_among_its_protocols(start, keys_file):
 
 
 def listening(pid):
-    """(host, port) of all TCP sockets on which the process listens, as the kernel has them."""
+    """(host, port) of all TCP sockets on which the process listens, from the kernel's list."""
     inodes = set()
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -229,7 +229,7 @@ def test_a_quota_holds_for_all_doors_of_a_key_and_for_no_other(start, keys_file,
 def test_one_request_at_a_time_needs_no_pause_between_them(start, keys_file):
     keys_file.write_text(key_table("user", "k", concurrent_requests=1))
     g = keyed(start, keys_file)
-    over_http(g, 100)  # the place is free before the client has read the answer's end
+    over_http(g, 100)  # the slot is free before the client has read the end of the answer
     with httpx.Client(base_url=g.url, headers=USER) as c:
         for _ in range(50):
             assert c.post(CHAT, json=chat("tokens=3", stream=True)).text.endswith("data: [DONE]\n\n")

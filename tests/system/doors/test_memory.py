@@ -1,4 +1,4 @@
-"""Memory ends in the middle of one request: it alone fails, with an error or a closed connection, and the door goes on for all others."""
+"""Memory runs out in the middle of one request. It alone fails, with an error or a closed connection, and all others are served."""
 import json
 import pathlib
 import sys
@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "sdk" / "py
 from baton_client import BatonError, Client  # noqa: E402
 
 CHAT = "/v1/chat/completions"
-# Each limit ends another step of a request: the read buffer, the parser, the copies behind it.
+# Each limit stops another step of a request: the read buffer, the parser, the copies after it.
 LIMITS = [48, 96, 160, 320, 640, 1280]
 TEXT = "tokens=1 " + "x" * (1 << 20)
 

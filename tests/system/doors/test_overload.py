@@ -1,4 +1,4 @@
-"""Refusals for load: the status that the operator chose, why, when to come again, how many were before. The same through every door."""
+"""Refusals for load have the operator's status, a reason, the time to retry and the length of the queue. Every API has the same."""
 
 import json
 import pathlib

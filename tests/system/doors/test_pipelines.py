@@ -1,4 +1,4 @@
-"""One gateway before several heads: two that serve the same model, and one of another."""
+"""One gateway in front of several heads: two serve the same model, one serves another."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Several prompts in one completion: OpenAI's indices, whole and streamed; one that is refused refuses all."""
+"""Several prompts in one completion: OpenAI's indices, whole and streamed. If one is refused, all are."""
 
 import json
 import time

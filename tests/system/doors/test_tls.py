@@ -1,4 +1,4 @@
-"""HTTPS: real clients over TLS, what is no TLS, slow and hostile handshakes, and certificates that are exchanged while streams run."""
+"""HTTPS: real clients over TLS, bytes that are not TLS, slow and hostile handshakes, and certificates that change while streams run."""
 import json
 import shutil
 import socket
@@ -18,7 +18,7 @@ CHAT = "/v1/chat/completions"
 
 
 def make_certificate(directory, name, common_name="127.0.0.1"):
-    """A certificate that vouches for itself, and its key."""
+    """A self-signed certificate and its key."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
                     f"/CN={name}", "-addext", f"subjectAltName=IP:{common_name},DNS:localhost", "-keyout", key, "-out", certificate],
@@ -119,7 +119,7 @@ def test_large_bodies_pipelining_and_goodbye(tls):
             reply, rest = read_reply(s, rest)
             assert reply.status == 200
         s.sendall(request("GET", "/health", version="1.0"))
-        assert read_all(s).startswith(b"HTTP/1.0 200")  # and an end that is said, or this would raise
+        assert read_all(s).startswith(b"HTTP/1.0 200")  # with a proper end of TLS, otherwise this would raise
 
 
 def test_many_streams_at_once(tls):
@@ -163,7 +163,7 @@ def test_a_slow_reader_is_cut(tls):
         assert read_reply(s)[0].status == 200
 
 
-# -- What is no good TLS --
+# -- Invalid TLS --
 
 @pytest.mark.parametrize("data", [request("GET", "/health"), request("POST", CHAT, chat()), request("OPTIONS", "/"), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
 def test_plain_http_gets_an_error_that_names_https(tls, data):
@@ -252,7 +252,7 @@ def test_hostile_handshakes_do_not_affect_others(tls, name):
 # -- Slow handshakes --
 
 def hello(context):
-    """The first bytes of a client that does mean it."""
+    """The first bytes of a real TLS client."""
     to, answer = ssl.MemoryBIO(), ssl.MemoryBIO()
     s = context.wrap_bio(answer, to, server_hostname="127.0.0.1")
     try:

@@ -1,5 +1,5 @@
-"""Traces: the spans that a collector receives for the requests of each API. A collector that is away, slow or wrong costs spans, and
-nothing else."""
+"""Traces: the spans that a collector receives for the requests of each API. A missing, slow or faulty collector costs
+only spans."""
 import json
 import socket
 import time

@@ -29,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Models:
-    """A gateway with worker models, and processes for their places (5000 on), each in its newest life."""
+    """A gateway with worker models, and processes with the ids from 5000 on, each in its newest incarnation."""
 
     def __init__(self, gateway, door):
         self.gateway, self.door, self.processes, self.epoch = gateway, door, {}, 0
@@ -241,7 +241,7 @@ def test_a_request_survives_its_worker_once(models, pool, tmp_path):
     waits = pool.submit(m.reply_of, "play", do="die_once", file=str(tmp_path / "died"))
     wait_for((tmp_path / "died").exists)
     m.processes[5000].wait()
-    assert not waits.done()  # no process is connected, and it waits
+    assert not waits.done()  # no process is connected, so it waits
     second = m.begin(5000, "play")
     assert waits.result()["pid"] == second.pid
     poison = pool.submit(m.refused, "play", do="die")
@@ -307,7 +307,7 @@ def test_the_python_sdk(models, tmp_path):
 
 
 def broken_parameters():
-    """What Client would not write: the gateway refuses it, before a handler reads it."""
+    """A body that Client does not write: the gateway refuses it before a handler reads it."""
     from baton_client import inference
     from baton_client.wire.MessageKind import MessageKind
 

@@ -1,4 +1,4 @@
-"""Asynchronous clients in common use, and others, against one cluster with every API: each gets the same text, also while a stage is
+"""Common asynchronous clients, and others, use one cluster with every API. Each gets the same text, also while a stage is
 killed."""
 import asyncio
 import json
@@ -40,7 +40,7 @@ def cluster():
 class City(BaseModel):
     name: str = Field(max_length=20)
     people: int = Field(ge=1, le=99_000_000)
-    districts: list[Annotated[str, Field(max_length=20)]] = Field(max_length=2)  # else a draw may go on to the context's end
+    districts: list[Annotated[str, Field(max_length=20)]] = Field(max_length=2)  # otherwise a draw may continue to the end of the context
 
 
 def openai_of(cluster):

@@ -19,7 +19,7 @@ def cluster():
 
 
 def ask(cluster, line):
-    """-> what comes, which has to have the status 200"""
+    """-> the response's body; its status must be 200"""
     words = shlex.split(re.sub(r"(localhost|127\.0\.0\.1):\d+", f"127.0.0.1:{cluster.http_port}", line).replace("MODEL", "smollm2"))
     done = subprocess.run([*words, "-sS", "-w", "\n%{http_code}"], capture_output=True, text=True, timeout=120)
     body, _, status = done.stdout.rpartition("\n")

@@ -94,7 +94,7 @@ def test_inputs_explanations_and_metrics_of_the_examples(folder):
 
 
 def png(side):
-    """A grey picture of three channels."""
+    """A grey picture with three channels."""
     rows = b"".join(b"\0" + bytes([90, 120, 150]) * side for _ in range(side))
     chunk = lambda kind, data: len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")  # noqa: E731
     head = side.to_bytes(4, "big") * 2 + b"\x08\2\0\0\0"
@@ -107,7 +107,7 @@ def test_the_handler_of_images_that_an_archive_names_by_its_kind(folder):
         pytest.skip(why)
     if subprocess.run([python, "-c", "import torchvision, PIL"], env=environment(), capture_output=True, timeout=300).returncode:
         pytest.skip("torchvision is nowhere")
-    (folder / "make.py").write_text(MAKES_WEIGHTS)  # torch reads the source of what it compiles
+    (folder / "make.py").write_text(MAKES_WEIGHTS)  # torch reads the source of the code that it compiles
     subprocess.run([python, folder / "make.py", folder / "rows.pt"], env=environment(), check=True, timeout=300)
     (folder / "index_to_name.json").write_text(json.dumps(NAMES))
     write_archive(folder / "store" / "resnet-18.mar", "image_classifier", [folder / "rows.pt", folder / "index_to_name.json"], serializedFile="rows.pt")

@@ -51,7 +51,7 @@ def page(system):
 
 
 def imported(system, text, folder):
-    """What `cluster import` makes of the command or file that the page begins with; None: it has none."""
+    """The output of `cluster import` for the command or file at the beginning of the page; None: the page has neither."""
     if system in ("OpenAI clients", "Anthropic's clients", "Ollama"):
         return None
     if system == "Triton":

@@ -1,4 +1,4 @@
-"""NVIDIA's load generator aiperf (PyPI), in a venv of its own, at a real cluster whose stage is killed under it. Its tokenizer is a folder that the test
+"""NVIDIA's load generator aiperf (PyPI), in a venv of its own, loads a real cluster while a stage is killed. Its tokenizer is a folder that the test
 writes, so that nothing is fetched; tokens are those that the server counts."""
 import contextlib
 import json

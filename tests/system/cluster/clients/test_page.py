@@ -27,7 +27,7 @@ def visitor(shared, page):
 
 
 def quiet(page):
-    """Nothing was thrown, refused by the policy or missing."""
+    """No exception, nothing blocked by the content policy, and no missing file."""
     assert page.complaints == [] and page.value("window.violations ?? []") == []
 
 
@@ -183,7 +183,7 @@ def test_copying_an_answer_and_its_code(page, visitor):
 
 
 def visit_with(visitor, text):
-    """A conversation that was kept, whose answer is this."""
+    """Stores a conversation whose answer is this text."""
     turns = {"q": {"id": "q", "parent": "", "role": "user", "text": "<img src=x onerror=alert(1)>"},
              "a": {"id": "a", "parent": "q", "role": "assistant", "text": text, "state": "done", "tokens": 3}}
     kept = {"id": "k", "title": "<b>kept</b>", "updated": 1, "chosen": {"": "q", "q": "a"}, "turns": turns}
@@ -251,7 +251,7 @@ def test_the_view_of_the_cluster_has_a_larger_picture(page, visitor):
     assert page.value("document.getElementById('chat').offsetParent") is None
     assert page.value("document.getElementById('cluster').scrollWidth <= document.getElementById('cluster').clientWidth")
     assert page.value("document.getElementById('view-cluster').ariaSelected") == "true"
-    page.press("n", "KeyN", alt=True)  # a new conversation is for the chat
+    page.press("n", "KeyN", alt=True)  # a new conversation opens the chat
     page.until(lambda: page.value("document.getElementById('chat').offsetParent !== null"))
 
 

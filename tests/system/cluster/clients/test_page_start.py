@@ -34,7 +34,7 @@ def test_the_lines_that_call_the_api_can_be_pasted(shared, page, visitor):  # no
     page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     visitor.open()
     page.until(lambda: page.text("#api-lines"))
-    # The only change to the lines: an answer that is drawn may be long.
+    # The only change to the lines: a sampled answer may be long.
     for tab, run, few in (("curl", ["bash", "-c"], '"max_tokens":16,"messages":'), ("python", [sys.executable, "-c"], "max_tokens=16, messages=")):
         assert page.value(f"document.getElementById('api-tab-{tab}').ariaSelected") == "true"
         lines = page.value("document.getElementById('api-lines').textContent")

@@ -13,7 +13,7 @@ from baton_client import Client  # noqa: E402
 
 
 def text_of(chunks):
-    """Their places must be without a gap."""
+    """Their positions must have no gap."""
     text, at = "", 0
     for chunk in chunks:
         assert chunk.index == at + len(chunk.ids)

@@ -1,4 +1,4 @@
-"""Which build a binary says that it is: processes of two builds that differ must not take each other for the same."""
+"""The build id in a binary. Two builds that differ must have different ids, because processes compare them."""
 import re
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ DIGEST = r"[0-9a-f]{12}"
 
 @pytest.fixture
 def tree(tmp_path):
-    """A small source tree, and what a build of it calls itself."""
+    """A small source tree, and the id of a build of it."""
     source = tmp_path / "src"
     for part in ("schema", "runtime", "actors", "gateway", "cluster", "cmake"):
         (source / part).mkdir(parents=True)

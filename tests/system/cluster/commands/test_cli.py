@@ -17,7 +17,7 @@ def cluster(*words):
 
 @pytest.fixture
 def short_path():
-    """Sockets live below it: pytest's own temporary directories have too long names."""
+    """Sockets are in it: the names of pytest's own temporary directories are too long."""
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         yield pathlib.Path(directory)
 

@@ -19,7 +19,7 @@ from test_guides import PAGES, SNIPPETS  # noqa: E402
 ALL = command_lines.all_lines()
 SHELL = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body --max-time 60 "$@"; }\n'
 RUNS = {"chat", "doctor", "import", "keygen", "model", "plan", "status"}
-# Subcommand -> the file that runs it, since it serves until stopped or changes a cluster that others use.
+# Subcommand -> the file that tests it, because it serves until it is stopped or changes a shared cluster.
 ELSEWHERE = {"up": "harness.py", "down": "test_faults.py", "join": "machines.py", "drain": "test_nodes.py", "add-node": "test_nodes.py",
              "remove-node": "test_membership.py", "rotate-key": "test_rotate_key.py", "scale": "test_scale.py",
              "run": "test_run.py", "ps": "test_run.py", "logs": "test_run.py", "pull": "test_pull.py", "models": "test_pull.py", "rm": "test_pull.py"}
@@ -84,7 +84,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The files that the lines read."""
+    """Writes the files that the lines read."""
     (tmp_path / "model-config.yaml").write_text("minWorkers: 1\n")
     (tmp_path / "config.properties").write_text("inference_address=http://127.0.0.1:8080\n")
     (tmp_path / "handler.py").write_text("")
@@ -99,7 +99,7 @@ def folder(tmp_path):
 
 
 def with_values(text, config):
-    """The line as somebody would type it: all that is in brackets is given, but for what has no end."""
+    """The line as a user would type it, with all optional parts except those that never end."""
     words = [w for w in re.sub(r"[\[\]]", "", text).split(" ") if w not in WITHOUT_END]
     values = {"nodes.toml": "own.toml", "CLUSTER": str(config), "NAME": "alice", "FILE": "keys.toml", "PATH": str(MODEL), "MODEL": str(MODEL), "YAML": "model-config.yaml",
               "REPOSITORY": "models/repository", "MESSAGE": "hello", "SERVICE": "llm"}
@@ -123,7 +123,7 @@ def test_a_command_of_the_pages_does_what_it_says(text, served, folder):
 
 @pytest.mark.parametrize("line", ASKS, ids=lambda line: f"{pathlib.Path(line.page).stem}: {line.text[:40]}")
 def test_commands_that_call_a_server_are_answered(line, served):
-    """As it stands but for the port; the shell functions of docs/develop/gpu.md are called."""
+    """Runs the line unchanged except for the port. It calls the shell functions of docs/develop/gpu.md."""
     text = re.sub(r"(?:localhost|127\.0\.0\.1):8000", f"127.0.0.1:{served.http_port}", line.text)
     if function := re.match(r"(\w+)\(\) \{", text):
         text += f"\n{function[1]}"

@@ -1,4 +1,4 @@
-"""Shards whose engine lives in a library: the same texts, in one stage, beside the native engine and as ranks, through a kill as well.
+"""Shards whose engine is a library give the same texts: in one stage, beside the native engine, as ranks, and through a kill.
 
 The library is the GPU engine's stage on a device of plain loops (tests/support/plain_device.cpp)."""
 import json
@@ -60,7 +60,7 @@ def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native, device):
         cluster.kill("shard-1")
         assert [s.check().text for s in streams] == native
         assert time.monotonic() - at < 30
-        cluster.wait_standing(("shard-1", before["shard-1"]))  # streams may be quicker than its next life
+        cluster.wait_standing(("shard-1", before["shard-1"]))  # streams may end before its next start
         after = cluster.pids()
         assert {name for name in after if after[name] != before[name]} == {"shard-1"}
 

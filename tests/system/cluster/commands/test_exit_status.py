@@ -27,7 +27,7 @@ def endless(cluster):
 
 
 def ended(cluster, seconds=60):
-    """-> (exit status, what it said last)"""
+    """-> (exit status, its last line)"""
     status = cluster.process.wait(seconds)
     return status, cluster.output.read_text().splitlines()[-1]
 
@@ -108,7 +108,7 @@ def test_a_process_that_was_given_up_is_told_and_leaves_nobody_behind():
         wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()))  # the process that adopted the orphans reaps them
 
 
-# -- What a restart cannot mend: 78, which the units have in RestartPreventExitStatus --
+# -- Failures that a restart cannot mend: 78, which the units list in RestartPreventExitStatus --
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_port_between_machines_that_is_taken_is_permanent(directory):
 
 
 def test_an_error_found_by_a_single_process_is_permanent_as_well(directory):
-    """A gateway that cannot listen ends for good; so does the cluster that needs it to come up."""
+    """A gateway that cannot listen is not restarted, and the cluster that waits for it ends."""
     cluster = configured(directory, lambda text: re.sub(r'\nzmq = ".*"', '\nzmq = "ipc:///nowhere/door.sock"', text))
     done = cluster.command("up", str(cluster.config), "--json")
     last = json.loads(done.stdout.splitlines()[-1])

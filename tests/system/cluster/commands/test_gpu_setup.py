@@ -1,4 +1,4 @@
-"""`./up --gpu` and the build of the GPU engine say what is missing, and do nothing then; which compiler they take."""
+"""`./up --gpu` and the build of the GPU engine name what is missing and then do nothing. Also the choice of the compiler."""
 import re
 import subprocess
 
@@ -10,7 +10,7 @@ DRIVER, NVCC = "/proc/driver/nvidia/version", "/usr/local/cuda/bin/nvcc"
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of what `./up --gpu` runs, that looks for driver and nvcc in the folder `found` beside it."""
+    """A copy of the scripts of `./up --gpu`. It looks for the driver and nvcc in the folder `found` beside it."""
     (tmp_path / "copy/scripts").mkdir(parents=True)
     for script in ("up", "scripts/setup.sh", "scripts/setup_gpu.sh"):
         text = (ROOT / script).read_text()
@@ -59,7 +59,7 @@ def test_kernels_are_compiled_for_the_gpus_of_the_machine(copy, tmp_path, capabi
 
 @pytest.fixture
 def pythons(tmp_path):
-    """One that has no torch, and one that says it has another one."""
+    """A Python without torch, and one that reports another version."""
     answer = {"none": "exit 0", "other": "printf '%s;%s' /nowhere/torch 2.12.1"}
     for name, line in answer.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
@@ -88,7 +88,7 @@ def test_the_page_of_what_a_gpu_has_to_show_writes_configurations_as_it_says():
 
 @pytest.mark.parametrize("words", CONFIGURED)
 def test_the_configurations_of_that_page_are_ones(tmp_path, words):
-    """With the default model, whatever the row has."""
+    """Uses the default model for every row."""
     function = re.search(r"^gpu_toml\(\) \{.*?^\}$", PAGE, re.MULTILINE | re.DOTALL)[0]
     subprocess.run(["bash", "-euc", f"cd {tmp_path}; mkdir build; {function}\n{words}"], check=True, timeout=60)
     (written,) = (tmp_path / "build").iterdir()

@@ -21,7 +21,7 @@ FILE = "machines.yaml"
 
 
 class Place:
-    """Volumes, networks and containers, all gone at the end."""
+    """Volumes, networks and containers; all are removed at the end."""
 
     def __init__(self, stack):
         self.stack = stack
@@ -118,7 +118,7 @@ def test_a_pod_of_one_machine_serves_and_drains(place):
     stream = pods.Stream(network, 8000, "Tell me about a river.", tokens_of_6_s, key=user)
     wait_for(lambda: not served.probe("readinessProbe"), 10)
     assert served.process.poll() is None and served.probe("livenessProbe")
-    assert stream.text().startswith(undisturbed)  # all of it, while new requests were refused
+    assert stream.text().startswith(undisturbed)  # the whole answer, while new requests were refused
     assert served.process.wait(pod["terminationGracePeriodSeconds"]) == 0, served.printed()
     hook.communicate(timeout=10)
     assert time.monotonic() - began < pod["terminationGracePeriodSeconds"]
@@ -193,7 +193,7 @@ def test_pods_of_two_machines_join_by_their_keys_drain_and_are_lost(machines):
     assert node.process.wait(30) is not None
     assert root.probe("readinessProbe") and machines.ask().text() == undisturbed
 
-    node = machines.started("baton-node", "worker-2")  # the pod that follows; its key and address are the same
+    node = machines.started("baton-node", "worker-2")  # the next pod, with the same key and address
     wait_for(lambda: drained("add-node").returncode == 0, 60)
     stream = machines.ask(4 * TOKENS)
     node.stop()  # without a drain: the streams wait, then the other machine has all layers

@@ -11,7 +11,7 @@ from harness import CLUSTER, ROOT, Cluster, running
 
 
 class Workers(Cluster):
-    """A worker model alone: it is up in a moment. `flags` of `cluster up`, `env` of its environment."""
+    """A cluster of one worker model, because it starts at once. `flags`: for `cluster up`; `env`: added to its environment."""
     flags, env = (), {}
 
     def __init__(self, directory, level=None, flags=(), env=None, gateway=""):
@@ -85,7 +85,7 @@ def test_the_root_has_a_log_of_its_own_and_the_terminal_none_of_it(level, is_log
         c.process.kill()
         c.process.wait(30)
         c.start()
-        assert log.read_text().startswith(before)  # the next root goes on in it
+        assert log.read_text().startswith(before)  # the next root appends to it
         assert "started: pid" not in c.output.read_text()
 
 

@@ -1,4 +1,4 @@
-"""`cluster pull`, `models` and `rm`, and references where a model is asked for: against a hub of our own, with huggingface_hub as the oracle."""
+"""`cluster pull`, `models` and `rm`, and model references in other commands. The hub is our own; huggingface_hub is the oracle."""
 import hashlib
 import json
 import os
@@ -57,7 +57,7 @@ def cache_of(home):
 
 
 def tree(folder):
-    """-> {path: target of a link, or content}, without locks and what marks the directory for backup tools."""
+    """-> {path: target of a link, or content}, without locks and the mark for backup tools."""
     found = {p.relative_to(folder).as_posix(): os.readlink(p) if p.is_symlink() else p.read_bytes() for p in folder.rglob("*") if p.is_symlink() or p.is_file()}
     return {path: content for path, content in found.items() if not path.startswith((".locks/", "CACHEDIR.TAG"))}
 
@@ -289,7 +289,7 @@ def test_a_killed_download_is_taken_up(home, hub, number):
         time.sleep(0.02)
     process.send_signal(number)
     process.wait(30)
-    time.sleep(0.2)  # what the server still writes into its sockets
+    time.sleep(0.2)  # the server may still be writing into its sockets
     first, hub.bytes_sent, hub.faults.bytes_per_second = hub.bytes_sent, 0, 0
     assert pulled(home, "hf:org/large").read_bytes() == content
     assert hub.bytes_sent <= len(content) - first + PART
@@ -314,7 +314,7 @@ def test_a_disk_without_room_is_noticed_before(home, hub):
 
 @pytest.mark.parametrize("content, message", [
     (gguf(architecture="mamba"), "architecture 'mamba': this build runs llama"),
-    (gguf(architecture="mamba", padding=300_000), "architecture 'mamba'"),  # of a header that is longer than the first request
+    (gguf(architecture="mamba", padding=300_000), "architecture 'mamba'"),  # for a header that is longer than the first request
     (gguf(kind=I8), "tensor 'blk.0.ffn_up.weight' is I8: this build reads"),
     (b"<html>a page of a proxy</html>" * 10, "not a GGUF file"),
 ])

@@ -22,7 +22,7 @@ OWN = "SmolLM2-135M-In-3b016f44"  # the cluster of this model: others may run on
 
 @contextlib.contextmanager
 def started(home, *words):
-    """The command beside the test; it has ended afterwards, whatever happens."""
+    """Runs the command beside the test. It has ended afterwards, even if the test fails."""
     with subprocess.Popen([CLUSTER, *map(str, words)], env=home, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield process
@@ -43,7 +43,7 @@ def terminal(home, *words):
 
 @pytest.fixture
 def home(tmp_path):
-    """An environment of its own, in which no cluster of this model may be left."""
+    """A separate environment. No cluster of this model may remain in it."""
     with tempfile.TemporaryDirectory(prefix="baton-") as runtime:  # a short path, as sockets need
         where = {**os.environ, "XDG_RUNTIME_DIR": runtime, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
         yield where
@@ -55,11 +55,11 @@ def command(home, *words, **more):
 
 
 def own_port():
-    return "--port", str(free_ports(3))  # HTTP's, and the SDKs' behind it
+    return "--port", str(free_ports(3))  # the HTTP port, and after it the port for SDKs
 
 
 class Terminal:
-    """The command in a terminal of its own."""
+    """Runs the command in a separate terminal."""
 
     def __init__(self, home, *words):
         self.pid, self.master = pty.fork()
@@ -73,7 +73,7 @@ class Terminal:
         self.has_ended = False
 
     def until(self, pattern, seconds=60):
-        """Reads until the pattern is in what was shown since the last call, and returns that."""
+        """Reads until the new output matches the pattern, and returns that output."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.shown):
             assert time.monotonic() < end, (pattern, self.shown)
@@ -158,7 +158,7 @@ def test_a_conversation_in_a_terminal(home):
         assert [m["role"] for m in kept] == ["user", "assistant"] * 3 and [kept[0]["content"], kept[2]["content"]] == ["/one\ntwo", "Grüße!"]
         listed = [c for c in json.loads(command(home, "ps", "--json").stdout) if c["name"] == OWN]
         assert [(c["models"], c["phase"]) for c in listed] == [([NAME], "ready")]
-        second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the one that runs
+        second = command(home, "run", MODEL, "Hello", "--max-tokens", "2")  # talks to the running cluster
         assert second.returncode == 0 and f"{NAME} (cluster SmolLM2-" in second.stderr, second
         t.type("/exit\r")
         assert t.end() == 0
@@ -197,7 +197,7 @@ def test_a_model_alone_is_served(home):
 
 
 def test_up_takes_a_model_alone(home):
-    """With the default ports, which another test may use: in a network of its own."""
+    """Uses the default ports. Another test may use them too, so this one has its own network namespace."""
     if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no network namespace of its own, as in a chroot")
     words = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", CLUSTER, "up", MODEL]

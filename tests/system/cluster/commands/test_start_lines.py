@@ -28,7 +28,7 @@ def folder():
 
 
 def write_stores(folder):
-    """-> what stands for STORE, PROPERTIES and REPOSITORY"""
+    """-> the paths for STORE, PROPERTIES and REPOSITORY"""
     store, add = folder / "store", folder / "repository" / "add_sub"
     store.mkdir()
     (add / "1").mkdir(parents=True)
@@ -52,7 +52,7 @@ def planned(toml, folder):
     config.write_text(f'cluster.run_dir = "{folder}/run"\n' + toml)
     done = subprocess.run([CLUSTER, "plan", config, "--json"], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert not (folder / "run").exists()  # who only looks leaves nothing
+    assert not (folder / "run").exists()  # a dry run leaves nothing
     return done
 
 

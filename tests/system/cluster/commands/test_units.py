@@ -65,7 +65,7 @@ class Unit:
 
 @pytest.fixture
 def service():
-    """A directory of the service's user, with the binary and the model, and what RuntimeDirectory= would make."""
+    """A directory of the service's user, with the binary, the model and the folder that RuntimeDirectory= would make."""
     user = pwd.getpwnam(SERVICE_USER)
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="baton-")))
@@ -118,13 +118,13 @@ def config_of(directory, name, model, gateway=""):
 
 
 def admin(binary, *words, user=None):
-    """As somebody at a root shell: no XDG_RUNTIME_DIR, another working directory."""
+    """As from a root shell: no XDG_RUNTIME_DIR, and another working directory."""
     as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
     return subprocess.run([binary, *map(str, words)], capture_output=True, text=True, timeout=60, cwd="/", env={"PATH": "/usr/bin:/bin", "HOME": "/root"}, **as_user)
 
 
 def ready(unit, state, binary, config):
-    """-> name -> pid of its processes, as an administrator sees them"""
+    """-> {name: pid} of its processes, as an administrator sees them"""
     assert unit.process.poll() is None, (state / "journal").read_text()
     done = admin(binary, "status", config, "--json")
     return done.returncode == 0 and {p["name"]: p["pid"] for p in json.loads(done.stdout)["processes"]}
@@ -256,7 +256,7 @@ def rules_of(name):
 
 
 def sources():
-    """All files of the tree that are not left behind by a build or a checkout."""
+    """All files of the tree, without the leftovers of a build or a checkout."""
     skipped = {"build", "dist", "models", ".venv", ".git", "run"}
     for folder, below, files in os.walk(ROOT):
         below[:] = [d for d in below if d != "__pycache__" and not d.endswith(".egg-info") and (folder != str(ROOT) or d not in skipped)]
@@ -287,8 +287,8 @@ import os, pathlib, shutil, subprocess, sys
 words = sys.argv[1:]
 if words[0] != "--build":
     sys.exit(subprocess.run(["{cmake}", *words]).returncode)
-done = subprocess.run(["{cmake}", *words, "--", "-n"], capture_output=True, text=True)  # every step is there; the compiler's work is
-if done.returncode == 0:  # that of the build that is tested
+done = subprocess.run(["{cmake}", *words, "--", "-n"], capture_output=True, text=True)  # a dry run has every step
+if done.returncode == 0:  # the result is that of the tested build
     shutil.copytree("{build}/cluster/doors", pathlib.Path(words[1], "cluster/doors"), dirs_exist_ok=True)
     shutil.copy("{build}/cluster/cluster", pathlib.Path(words[1], "cluster/cluster"))
 print(done.stdout[-2000:], done.stderr[-2000:])

@@ -1,4 +1,4 @@
-"""Real processes, and a bus between them that delays, loses, bends and doubles what it carries: the link notices, streams go on."""
+"""Real processes with a bus that delays, loses, corrupts and doubles messages. The link notices, and streams continue."""
 import random
 import time
 
@@ -44,7 +44,7 @@ def falls(cluster, link):
 
 
 def recovered(cluster):
-    """Ready, and still so half a second later."""
+    """Waits until the cluster is ready, and still ready half a second later."""
     deadline, since = time.monotonic() + RECOVERED_SECONDS_MAX, None
     while since is None or time.monotonic() < since + 0.5:
         assert time.monotonic() < deadline, (cluster.health(), cluster.logs())
@@ -54,7 +54,7 @@ def recovered(cluster):
 
 
 def judge(cluster, undisturbed, link, strike):
-    """All streams, the fault in their middle, and what came of it. -> how often the link fell"""
+    """Runs all streams with the fault in their middle, and checks the results. -> how often the link fell"""
     before = lives(cluster)
     with Between(cluster, *link) as between:
         recovered(cluster)

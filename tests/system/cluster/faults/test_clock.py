@@ -53,7 +53,7 @@ def clock():
 
 @pytest.fixture
 def set_clock(clock, tmp_path, monkeypatch):
-    """Sets it so many seconds ahead of the machine's, for every process that a test starts, and those that run."""
+    """Sets the clock so many seconds ahead of the machine's, in running processes and in those that a test starts."""
     file = tmp_path / "seconds"
 
     def set_to(seconds):
@@ -97,14 +97,14 @@ def test_a_process_started_after_the_clock_was_set_back_is_accepted(set_clock):
 
 
 def test_a_supervisor_started_after_the_clock_was_set_back_makes_newer_incarnations(set_clock):
-    """Its children's last lives are those of the one before it; some have ended with it."""
+    """It knows its children from the previous agent; some of them ended with that agent."""
     set_clock(HOUR)
     with running() as cluster:
         undisturbed = Stream(cluster, PROMPT).check().text
         set_clock(0)
         for supervisor, child in (("agent-a", "shard-1"), ("root", "head")):
             pids = {**cluster.pids(), "root": cluster.process.pid}
-            os.kill(pids[supervisor], signal.SIGSTOP)  # so that it does not replace it
+            os.kill(pids[supervisor], signal.SIGSTOP)  # so that the agent does not replace it
             os.kill(pids[child], signal.SIGKILL)
             os.kill(pids[supervisor], signal.SIGKILL)
             if supervisor == "root":

@@ -1,4 +1,4 @@
-"""Requests that end the gateway: their client is refused, the gateway goes on for all others."""
+"""Requests that crash the gateway: it refuses their client from then on, and serves all others."""
 import http.client
 import json
 import mmap
@@ -29,7 +29,7 @@ def cluster(tmp_path_factory):
 
 
 def crash(cluster, client):
-    """As a thread that handles this client's request and gets a fatal signal leaves it."""
+    """Writes the record as a thread leaves it that gets a fatal signal while it handles this client's request."""
     before = cluster.pid("gateway")
     with open(cluster.directory / "run/gateway.crashes", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         mapped[NOTES_AT:NOTES_AT + NOTE.size] = NOTE.pack(CRASHED, client.encode())

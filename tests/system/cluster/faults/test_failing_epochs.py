@@ -1,5 +1,5 @@
-"""Ranks that can never sum up, from the first step on, as when NCCL rejects two ranks on one GPU. The cluster reports it, tries another
-epoch now and then, and serves again by itself.
+"""Ranks that cannot reduce from the first step on, as when NCCL rejects two ranks on one GPU. The cluster reports it, tries a new
+epoch now and then, and recovers by itself.
 
 The engine is a library on a device of plain loops (tests/support/plain_device.cpp), which fails while a file exists."""
 import contextlib
@@ -92,7 +92,7 @@ def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_p
         closed = cluster.log("head").count("is closed: stage 0 lost the epoch")
         assert 3 <= closed <= EPOCHS_MAX, cluster.log("head")
         assert cluster.pids() == pids  # no process ended
-        wait_for(lambda: [held(pid) for pid in shards] == before, 20)  # a client that has just asked may still hold one
+        wait_for(lambda: [held(pid) for pid in shards] == before, 20)  # a client that asked a moment ago may still hold one
         refuse.unlink()
         cluster.wait_ready(PAUSE_SECONDS_MAX + 20)
         assert Stream(cluster, PROMPT, max_tokens=32).check().text == undisturbed

@@ -1,4 +1,4 @@
-"""kill -9 and what a client sees of it: for a shard nothing but the pace."""
+"""kill -9, as a client sees it: after the kill of a shard there is only a pause."""
 import http.client
 import json
 import os
@@ -251,7 +251,7 @@ def test_a_resumable_stream_waits_for_its_client_and_another_does_not(fresh, und
 
     ticket, place = last_id.split("-")
     status, body_of = go_on(body, f"{ticket}-{int(place.split(':')[0], 16) ^ 1:016x}:1")
-    assert (status, body_of["error"]["code"]) == (404, "ticket_not_found")  # who does not have the key has not been there
+    assert (status, body_of["error"]["code"]) == (404, "ticket_not_found")  # who guesses a ticket does not learn that it exists
     status, body_of = go_on(body, "nonsense")
     assert (status, body_of["error"]["param"]) == (400, "Last-Event-ID")
     status, body_of = go_on({**body, "stream": False, "resumable": False, "stream_options": None}, last_id)

@@ -1,4 +1,4 @@
-"""Several gateways that share an address: one dies, and its clients come back to their streams at another."""
+"""Several gateways share an address. One dies, and its clients resume their streams at another."""
 import collections
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""A whole cluster behind keys and TLS: made by its own commands, exchanged while it serves, and no socket of it open to strangers."""
+"""A whole cluster behind keys and TLS. Its own commands make them, they are exchanged while it serves, and no socket is open to strangers."""
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ def make_certificate(directory, name, days=90):
 
 
 class Guarded(Cluster):
-    """`url` is the operator's door, where the harness looks; `https` the clients'."""
+    """`url` is the operator's address, which the harness uses; `https` is the clients'."""
 
     def __init__(self, directory):
         directory = pathlib.Path(directory)

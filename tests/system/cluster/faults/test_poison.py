@@ -79,7 +79,7 @@ def test_a_step_that_never_returns_is_found_while_its_process_goes_on_answering(
 
 
 def test_a_step_without_memory_ends_no_process_and_its_rows_are_done_again_alone(asked, undisturbed):
-    """Where a sequence asks for too much each time, it alone ends: tests/unit/actors/flow_test.cpp."""
+    """A sequence that always needs too much memory ends alone: tests/unit/actors/flow_test.cpp."""
     cluster, files = asked
     before = cluster.pids()
     streams = [Stream(cluster, p) for p in PROMPTS]

@@ -1,4 +1,4 @@
-"""Answers of a real cluster's APIs: a curl line, the official clients, the reference's text."""
+"""Answers of a real cluster through a curl line and the official clients, compared with the reference's text."""
 import itertools
 import json
 import os
@@ -14,7 +14,7 @@ from streams import Stream
 
 
 def test_the_readme_curl_line_streams_english(shared):
-    """Without max_tokens an answer may be long: its beginning is read, then curl goes away. It is drawn, so it may be short as well."""
+    """Without max_tokens an answer may be long, so curl reads its beginning and disconnects. Sampling may also make it short."""
     body = '{"model":"smollm2","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
     curl = ["curl", "-sN", "--max-time", "60", f"{shared.url}/v1/chat/completions", "-d", body]
     with subprocess.Popen(curl, stdout=subprocess.PIPE, text=True) as reader:
@@ -50,7 +50,7 @@ def test_the_official_openai_client_streams_and_completes(shared):
 
 
 def test_a_beginning_that_was_read_before_is_found_and_gives_the_same_text(shared):
-    """The prefix cache: only for the same salt, and never at the cost of a bit."""
+    """The prefix cache is used only for the same salt, and never changes a bit of the answer."""
     story = "Once there was a lighthouse keeper who counted the ships that passed in the night. " * 12
     ask = {"model": "smollm2", "prompt": story + "One evening", "max_tokens": 24, "temperature": 0, "cache_salt": os.urandom(8).hex()}
     cold, warm = (shared.post("/v1/completions", ask)[2] for _ in range(2))
@@ -70,7 +70,7 @@ STORY = "The harbour was quiet before dawn, and the boats lay still. " * 20 + "T
 
 
 def test_a_prompt_is_as_likely_as_it_was_when_it_was_drawn(shared):
-    """Bit for bit: a row that scores is a row that draws. Long enough for several chunks and, the second time, for the prefix cache to have it."""
+    """Rows that score give the same bits as rows that draw. The text has several chunks, and the prefix cache has it the second time."""
     client = openai.OpenAI(base_url=f"{shared.url}/v1", api_key="none")
     ask = {"model": "smollm2", "temperature": 0, "logprobs": 3}
     drawn = client.completions.create(prompt=STORY, max_tokens=40, extra_body={"ignore_eos": True}, **ask)
@@ -144,7 +144,7 @@ def test_a_killed_head_changes_no_ids(fresh):
 
 
 def test_guesses_never_change_the_text(shared):
-    """Speculation by prompt lookup: an answer that repeats its prompt, with and without, alone and among others."""
+    """Prompt lookup: an answer that repeats its prompt, with and without speculation, alone and among others."""
     code = "def area(width, height):\n    return width * height\n\ndef volume(width, height, depth):\n    return area(width, height) * depth\n\n"
     ask = {"model": "smollm2", "prompt": code * 3, "max_tokens": 64, "temperature": 0}
     counted = "vllm:spec_decode_num_accepted_tokens_total"
@@ -231,7 +231,7 @@ def test_special_tokens_of_a_raw_prompt_are_these_tokens(shared):
 
 
 def test_numbers_at_the_ends_of_floats_are_drawn_with_or_refused_by_name(shared):
-    """The sampler flushes what is not normal: such a number was 0 to it, after the doors had taken it."""
+    """The sampler flushes denormals. The gateway once accepted such a number, which was then 0."""
     fields = ["temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
     for field in fields:
         for value in (1e-44, -1e-44, 1e-300, 5e-324, 1e-38, 1.2e-38, 1e-7, 0.01, -0.0, 1e39, 1e308):

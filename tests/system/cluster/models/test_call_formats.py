@@ -11,9 +11,9 @@ import pytest
 from harness import ROOT, running
 
 MODEL = ROOT / "tests/data/model/checkpoint"
-# Tokens that nothing else is made of.
+# Tokens that occur in no other text.
 WORDS = ["Ġfour", "ght", "Ġfox", "Ġsix", "Ġseve", "Ġit", "Ġis", "Ġans"]
-# The template's marks, and those of them that are control tokens.
+# The template's marks, and the ones that are control tokens.
 FORMATS = {
     "qwen_xml": ("<tool_call>\n<function=x>\n<parameter=y>\n", []),
     "harmony": ("<|channel|>analysis<|channel|>commentary", ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>", "<|call|>"]),
@@ -72,7 +72,7 @@ def client(cluster):
 
 @pytest.fixture(autouse=True)
 def bounded(cluster, client, monkeypatch):
-    """Random weights would never end what they think."""
+    """Random weights would never end their reasoning."""
     if cluster.format == "harmony":
         create = client.chat.completions.create
         more = lambda fields: {"thinking_token_budget": 8, **fields.pop("extra_body", {})}
@@ -84,7 +84,7 @@ def check(name, arguments):
 
 
 def streamed(client, **fields):
-    """Name and arguments of each call, the text, and in how many pieces the arguments came."""
+    """Name and arguments of each call, the text, and the number of pieces of the arguments."""
     calls, text, pieces, finish = [], "", 0, None
     for event in client.chat.completions.create(**ASK, **fields, stream=True):
         choice = event.choices[0]

@@ -1,4 +1,4 @@
-"""gRPC before a real model: the tokens of the HTTP door, a stage that is killed while a stream runs, a drain, and who loads the library."""
+"""gRPC with a real model: the same tokens as over HTTP, a stage killed during a stream, a drain, and the processes that load the library."""
 import contextlib
 import pathlib
 import queue
@@ -30,7 +30,7 @@ def infer(client, **parameters):
 
 
 class Stream:
-    """The pieces of one answer as they come."""
+    """Yields the pieces of one answer as they arrive."""
 
     def __init__(self, client, **parameters):
         self.client, self.replies = client, queue.Queue()

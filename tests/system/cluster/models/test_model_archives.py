@@ -40,7 +40,7 @@ def files_of(model, answer, extra="pass", **more):
     files = {"handler.py": HANDLER.format(extra=extra, answer=answer)}
     if "requirements" in more:
         files["requirements.txt"] = more["requirements"]
-    return {**files, "MAR-INF/MANIFEST.json": json.dumps({"runtime": "python", "model": about})}  # the last, as torch-model-archiver's tgz has it
+    return {**files, "MAR-INF/MANIFEST.json": json.dumps({"runtime": "python", "model": about})}  # last in the archive, as in torch-model-archiver's tgz
 
 
 def tgz(path, files, top):
@@ -58,7 +58,7 @@ def mar(path, files):
 
 
 class Archives(WithStore):
-    """With a server of HTTP beside it, of which /allowed is allowed."""
+    """Runs an HTTP server beside the cluster, which allows only its path /allowed."""
 
     def __init__(self, directory, section="", **options):
         directory = pathlib.Path(directory)

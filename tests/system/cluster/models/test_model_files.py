@@ -1,5 +1,5 @@
-"""Model files that are damaged, or that change while a cluster serves them: the reason is named instead of wrong text, and no process
-dies. Unit tests and fuzz targets cover the reader byte by byte; these tests use real processes and files."""
+"""Model files that are damaged, or that change while a cluster serves them. The cluster names the reason and sends no wrong text, and no
+process dies. Unit tests and fuzz targets cover the reader byte by byte; these tests use real processes and files."""
 import contextlib
 import json
 import os
@@ -22,7 +22,7 @@ DIRECTORY = ROOT / "tests/data/model/checkpoint"
 # -- Refused before anything starts --
 
 def first_tensor(data):
-    """-> where the parts of the first row of a GGUF file's tensor table are"""
+    """-> the offsets of the parts in the first row of a GGUF file's tensor table"""
     at = 8
     tensors, entries = struct.unpack_from("<QQ", data, at)
     at += 16
@@ -66,7 +66,7 @@ def with_number(at, form, change):
     return bytes(data)
 
 
-DAMAGED = {  # the bytes, and what the reason must name
+DAMAGED = {  # the bytes, and a part of the reason
     "nothing": (lambda: b"", "the file ends inside"),
     "one_byte": (lambda: WHOLE[:1], "the file ends inside"),
     "cut_in_the_magic_number": (lambda: WHOLE[:3], "the file ends inside"),
@@ -99,7 +99,7 @@ def short_path(tmp_path_factory):
 
 
 def refused(directory, path):
-    """-> what `cluster up` says of it"""
+    """-> the message of `cluster up` about the file"""
     c = Cluster(directory, path=path)
     done = c.command("up", str(c.config), timeout=UP_SECONDS_MAX)
     assert done.returncode > 0, done
@@ -151,7 +151,7 @@ def test_a_damaged_directory_is_refused_by_the_file(short_path, part, damage, re
 
 @contextlib.contextmanager
 def served():
-    """A cluster on a copy of the model, and what it says undisturbed."""
+    """A cluster on a copy of the model, and its undisturbed text."""
     with tempfile.TemporaryDirectory(prefix="baton-model-") as directory:
         path = pathlib.Path(directory) / "model.gguf"
         shutil.copy(MODEL, path)
@@ -173,14 +173,14 @@ def empty(path):
 
 
 def replace(path):
-    """By a file of the same form, whose last tensors differ."""
+    """Replaces it by a file of the same shape whose last tensors differ."""
     other = path.with_suffix(".new")
     other.write_bytes(WHOLE[:-1_000_000] + bytes(b ^ 0x11 for b in WHOLE[-1_000_000:]))
     other.rename(path)
 
 
 def overwrite(path):
-    """In place, inside the last tensor: behind what the fingerprint looks at."""
+    """Changes the file in place, inside the last tensor, which the fingerprint does not cover."""
     at = len(WHOLE) - 2000
     with open(path, "r+b") as file:
         file.seek(at)
@@ -204,7 +204,7 @@ def children_of(pid):
 
 
 def kill_for_good(cluster, shard):
-    """The shard, and before it the copy that waits to be its next life: what comes then reads the file."""
+    """Ends first the standby copy and then the shard, so that the next process reads the file."""
     pid = cluster.pid(shard)
     for copy in children_of(pid):
         os.kill(copy, signal.SIGKILL)
@@ -267,7 +267,7 @@ def test_a_process_that_must_read_a_changed_file_is_refused_by_name(undisturbed,
 
 
 def test_a_file_that_only_looks_new_is_what_it_was(undisturbed):
-    """Written again with the same bytes and time, as a backup brings it back."""
+    """Writes the same bytes and time again, as a restored backup does."""
     with served() as (cluster, path):
         at = path.stat()
         path.write_bytes(WHOLE)

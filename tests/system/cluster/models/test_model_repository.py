@@ -1,4 +1,4 @@
-"""A model repository of Triton served as it is: Triton's own clients load, unload and list, files change under the cluster, and no request is lost."""
+"""Serves a model repository of Triton unchanged. Triton's own clients load, unload and list, files change under the cluster, and no request is lost."""
 import concurrent.futures
 import contextlib
 import functools
@@ -33,7 +33,7 @@ input [ {{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }} ]
 output [ {{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }} ]
 {more}
 """
-# A negative x waits until a file is there.
+# A negative x waits until a file exists.
 MODEL = '''
 import os, time
 import triton_python_backend_utils as pb
@@ -63,7 +63,7 @@ class WithRepository(WithWorkers):
                          nodes=f'[model_repository]\npath = "{self.models}"\n{section}', **options)
 
     def write(self, name, factor, version=1, initialize="pass", more=""):
-        """At once, as the documentation asks of who serves it."""
+        """Replaces the model's directory in one step, as the documentation requires."""
         made = pathlib.Path(tempfile.mkdtemp(dir=self.models, prefix="."))
         (made / str(version)).mkdir()
         (made / "config.pbtxt").write_text(CONFIG.format(more=more))
@@ -94,7 +94,7 @@ class WithRepository(WithWorkers):
         return triton_grpc.InferenceServerClient(f"127.0.0.1:{self.grpc_port}")
 
     def index(self, **asked):
-        """-> {name: (state, reason)}; of several versions {name/version: ...}"""
+        """-> {name: (state, reason)}; with several versions {name/version: ...}"""
         listed = self.post("/v2/repository/index", asked)[2]
         several = {m["name"] for m in listed if sum(n["name"] == m["name"] for n in listed) > 1}
         return {m["name"] + (f"/{m.get('version')}" if m["name"] in several else ""): (m["state"], m["reason"]) for m in listed}
@@ -108,7 +108,7 @@ running = functools.partial(harness.running, WithRepository)
 
 @contextlib.contextmanager
 def asked_all_the_time(cluster, model):
-    """Yields the answers to 2.0 so far; each must have come."""
+    """Yields the answers to 2.0 so far; each request must have one."""
     answers, over = [], threading.Event()
 
     def ask():
@@ -239,7 +239,7 @@ def test_a_configuration_comes_back_as_it_was_written(explicit):
 def test_no_counter_falls_when_a_model_is_unloaded_and_loaded_again(explicit):
     explicit.write("counted", 2)
     scrape = lambda: counters(httpx.get(explicit.url + "/metrics").text)  # noqa: E731
-    # A process that is gone for good has no row: that it comes back with no less is what counts.
+    # A process that ended for good has no row. Only a row that returns with a smaller value is a fault.
     rows = lambda was: {k: v for k, v in was.items() if k[0] == "baton_process_restarts_total"} | scrape()  # noqa: E731
     executions = ("nv_inference_exec_count_total", (("model", "counted"), ("version", "1")))
     with explicit.http as client:

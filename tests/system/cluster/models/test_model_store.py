@@ -23,7 +23,7 @@ sys.path[:0] = [str(SDK), *(str(ROOT / "tests/system/doors" / folder) for folder
 
 from test_grpc_torchserve import stubs  # noqa: E402, F401 (a fixture)
 
-# Waits while a body contains "wait" and a file is missing; returns its own word, the batch's size and its directory.
+# Waits while a body contains "wait" and a file is missing. Returns its own word, the size of the batch and its directory.
 HANDLER = '''
 import os, time
 from ts.torch_handler.base_handler import BaseHandler
@@ -54,7 +54,7 @@ class WithStore(WithWorkers):
         super().__init__(directory, devices=("cpu:0",), gateway=gateway, nodes=f'[model_store]\npath = "{self.store}"\n{section}', **options)
 
     def write(self, file, model="echo", version="1.0", word="one", initialize="pass", config="", extra=()):
-        """As torch-model-archiver writes an archive, or with --archive-format no-archive a directory."""
+        """Writes an archive as torch-model-archiver does, or a directory as with --archive-format no-archive."""
         about = {"modelName": model, "modelVersion": version, "handler": "handler.py", **({"configFile": "model-config.yaml"} if config else {})}
         files = {"MAR-INF/MANIFEST.json": json.dumps({"runtime": "python", "model": about}),
                  "handler.py": HANDLER.format(initialize=initialize, gate=self.gate, word=word), **({"model-config.yaml": config} if config else {}),

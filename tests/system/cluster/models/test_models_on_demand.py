@@ -1,4 +1,4 @@
-"""Models that are loaded by their first request: they share devices, make room for each other, and no fault loses a request that waits."""
+"""The first request loads these models. They share devices and make room for each other, and no fault loses a waiting request."""
 import json
 import shutil
 import signal
@@ -25,7 +25,7 @@ def ask(cluster, model, timeout=60):
 
 
 def shards(cluster):
-    """Their names without generations; each has the number of its pipeline: shard-0, shard-1.0."""
+    """Names of the shards without generations, with the numbers of their pipelines: shard-0, shard-1.0."""
     return {p["name"].split("-g")[0] for p in cluster.status()["processes"] if p["name"].startswith("shard-")}
 
 
@@ -110,7 +110,7 @@ def test_a_busy_model_stays_until_its_streams_have_ended(cluster):
 def test_a_request_that_waits_for_its_model_survives_kill_9(cluster, victim):
     alone = Stream(cluster, PROMPT, max_tokens=32, model="one").check().text
     answer = []
-    # A stream of a gateway's client ends with its gateway; the client asks again, by its own name for the request.
+    # A stream ends with its gateway. The client repeats the request with its own request id.
     body = {"model": "two", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 32, "temperature": 0, "request_id": f"waits-{victim}"}
 
     def wait():
@@ -207,5 +207,5 @@ def test_a_model_is_loaded_on_another_machine():
         assert ask(both.near, "near") == expected
         done = both.near.command("add-node", "b", str(both.near.config), timeout=60)
         assert done.returncode == 0, (done.stdout, done.stderr)
-        assert shards(both.near) == {"shard-0"}  # a request loads, and not a node
+        assert shards(both.near) == {"shard-0"}  # a request loads a model; a new node does not
         assert ask(both.near, "further") == expected

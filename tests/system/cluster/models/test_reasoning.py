@@ -1,5 +1,5 @@
-"""Reasoning of a model, through every API: separated, bounded, turned off, and the same after kill -9. The model is a tiny
-one of random weights whose vocabulary and template have the marks of Qwen 3; a budget ends what it thinks."""
+"""A model's reasoning through every API: separated, bounded, turned off, and the same after kill -9. The model is tiny, with
+random weights and Qwen 3's marks in its vocabulary and template. A budget ends its reasoning."""
 import json
 import re
 import shutil
@@ -13,7 +13,7 @@ from harness import ROOT, running
 from streams import Stream
 
 MODEL = ROOT / "tests/data/model/checkpoint"
-MARKS = {"Ġfour": "<think>", "ght": "</think>"}  # two tokens that nothing else is made of
+MARKS = {"Ġfour": "<think>", "ght": "</think>"}  # two tokens that occur in no other text
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.reasoning_content %}<think>
 {{ m.reasoning_content }}
@@ -151,7 +151,7 @@ def test_anthropics_client_reads_blocks_of_thinking(cluster, whole):
         final = stream.get_final_message().content
     assert final[0] == found.content[0] and final[1].text == found.content[1].text
     assert kinds[0] == "thinking" and "signature" in kinds and kinds[-1] == "text"
-    # Sent back as it is, as clients do; and not asked to think, it does not.
+    # The client sends the message back unchanged. A request without thinking gets none.
     turns = [*ASK, {"role": "assistant", "content": [b.model_dump() for b in found.content]}, *ASK]
     assert client.messages.create(**{**asked, "messages": turns}, thinking=thinking).content[0].type == "thinking"
     assert [b.type for b in client.messages.create(**asked).content] == ["text"]
@@ -179,7 +179,7 @@ def test_responses_have_an_item_of_reasoning(cluster):
     assert events[-1].response.output[0].content == found.output[0].content
     off = client.responses.create(**asked, reasoning={"effort": "none"})
     assert [item.type for item in off.output] == ["message"] and off.output_text
-    # The next turn has the items of the answer.
+    # The next request has the items of the answer.
     again = client.responses.create(model="smollm2", input=[*ASK, *[i.model_dump() for i in found.output], *ASK], max_output_tokens=4)
     assert again.usage.input_tokens > found.usage.input_tokens
 

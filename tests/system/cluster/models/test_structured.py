@@ -1,4 +1,4 @@
-"""Answers under constraints: what a client asks for is what it gets, also when a stage is killed in the middle."""
+"""Answers under constraints have the requested form, also when a stage is killed in the middle."""
 import concurrent.futures
 import json
 import re
@@ -60,7 +60,7 @@ def test_every_answer_is_what_its_schema_says(shared):
 
 
 def test_a_killed_stage_changes_no_constrained_answer(fresh):
-    """Streams under constraints of each kind, at a temperature where every draw is a choice; each stage is killed under them."""
+    """Streams under constraints of each kind, at a high temperature. Each stage is killed meanwhile."""
     people = {"type": "array", "minItems": 3, "maxItems": 4, "items": {"type": "object", "required": ["name", "age"], "additionalProperties": False,
               "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120}}}}
     tree = {"$defs": {"node": {"type": "object", "required": ["v", "next"], "additionalProperties": False, "properties": {
@@ -170,7 +170,7 @@ def test_guesses_choices_and_a_least_length_under_a_constraint(shared):
     body = {"model": "smollm2", "prompt": "JSON:", "max_tokens": 300, "temperature": 1.0, "seed": 2, "n": 4, "guided_json": schema}
     choices = shared.post("/v1/completions", body, timeout=120)[2]["choices"]
     assert len({c["text"] for c in choices}) > 1 and all(holds(schema, c["text"]) for c in choices)
-    # An answer that is complete ends, whatever its least length.
+    # A complete answer ends, even before its minimum length.
     assert ask(shared, guided_choice=["no"], min_tokens=40)[0] == "no"
 
 

@@ -1,4 +1,4 @@
-"""TGI's door before a real model: its tokens, its ends, its marks, and what a killed stage leaves of them."""
+"""TGI's API with a real model: its tokens, finish reasons and marks, also when a stage is killed."""
 import concurrent.futures
 import json
 import re
@@ -103,7 +103,7 @@ def test_answers_under_a_grammar(client):
 
 
 def marked(client, seed, **fields):
-    """The ids of a long answer that is sampled."""
+    """The token ids of a long sampled answer."""
     answer = say(client, PROMPT, max_new_tokens=200, do_sample=True, seed=seed, details=True, **fields)
     return [t.id for t in answer.details.tokens], answer.generated_text
 

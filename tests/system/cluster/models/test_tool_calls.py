@@ -96,7 +96,7 @@ def test_a_killed_stage_changes_no_call(fresh):
 
 
 def test_a_client_comes_back_in_the_middle_of_a_call(fresh):
-    """The connection falls after each of some events, once with a gateway that was killed in between."""
+    """The connection is cut after several different events, once with a gateway killed in between."""
     body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": PROMPT}], "tools": TOOLS, "tool_choice": named("note_book"),
             "max_tokens": 300, "temperature": 0.9, "seed": 4, "resumable": True}
 

@@ -1,4 +1,4 @@
-"""TorchServe's doors before a real model: the same text by every way, through a killed shard, with the shards as workers."""
+"""TorchServe's APIs with a real model: the same text through each, also when a shard is killed. The shards are listed as workers."""
 import json
 import threading
 

@@ -1,4 +1,4 @@
-"""Triton's door before a real model: the tokens of other doors, schemas, and what a killed stage leaves of a stream."""
+"""Triton's API with a real model: the same tokens as the other APIs, schemas, and a stage killed during a stream."""
 import json
 
 import httpx
@@ -25,7 +25,7 @@ def infer(client, text, **parameters):
 
 
 def stream(cluster, **fields):
-    """The events of generate_stream as they come."""
+    """Yields the events of generate_stream as they arrive."""
     with httpx.stream("POST", cluster.url + MODEL + "generate_stream", json={"text_input": PROMPT, "stream": True, **fields}, timeout=120) as r:
         assert r.status_code == 200
         for line in r.iter_lines():

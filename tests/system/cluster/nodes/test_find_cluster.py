@@ -1,4 +1,4 @@
-"""A cluster is found by its name wherever its run directory is, its processes by theirs; clients know which cluster they talk to."""
+"""A cluster is found by its name wherever its run directory is, and a process by its name. Clients see which cluster answers."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ def with_name(directory, name, **options):
 
 @pytest.fixture(scope="module")
 def own():
-    """With a run directory and a name of its own: other tests' clusters run beside it."""
+    """Has its own run directory and name, because clusters of other tests run at the same time."""
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         cluster = with_name(directory, f"own-{os.getpid()}")
         cluster.name = f"own-{os.getpid()}"

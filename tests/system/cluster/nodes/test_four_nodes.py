@@ -18,7 +18,7 @@ PROMPTS = [f"Tell me about {x}." for x in ("a river", "the wind", "two cities", 
 
 
 class FourNodes(Cluster):
-    """The example as it stands, but for the ports, and places of its own for what it writes."""
+    """The example unchanged, except for ports and the directories that it writes into."""
 
     def __init__(self, directory):
         super().__init__(directory)
@@ -89,7 +89,7 @@ def pids_within():
 
 
 def places(cluster):
-    """Node -> the shards that are there."""
+    """{node: its shards}"""
     found = {}
     for node in "abcd":
         directory = cluster.directory / ("run" if node == "a" else f"baton-{node}")
@@ -98,7 +98,7 @@ def places(cluster):
 
 
 def bus_ports(host):
-    """Ports of this address on which somebody listens, in whichever namespace."""
+    """Ports of this address on which a process listens, in any namespace."""
     listed = subprocess.run(["ss", "-Hltn"] if host.endswith(".1") else ["ip", "netns", "exec", f"baton-{'bcd'[int(host[-1]) - 2]}", "ss", "-Hltn"],
                             capture_output=True, text=True, check=True).stdout
     return [int(line.split()[3].rsplit(":", 1)[1]) for line in listed.splitlines() if line.split()[3].startswith(host + ":")]
@@ -127,7 +127,7 @@ def attack(dice):
 
 def test_layers_go_where_they_are_sent_while_streams_run_and_strangers_knock(cluster, undisturbed):
     assert places(cluster) == {"a": 1, "b": 1, "c": 1, "d": 0}
-    cluster.wait_standing()  # d, too, which the others have not waited for
+    cluster.wait_standing()  # node d too; the others did not wait for it
     dice = random.Random(1)
     for command, node, there in (("add-node", "d", "abcd"), ("drain", "b", "acd"), ("drain", "c", "ad"), ("add-node", "b", "abd")):
         streams = begun(cluster)

@@ -90,7 +90,7 @@ def test_a_root_that_is_killed_is_replaced_and_the_other_machine_stays(machines,
 
 
 def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
-    """Every socket that any process of either machine listens on: plain, with a key of its own, and with one that claims to be trusted."""
+    """Tries every listening socket of both machines: without a key, with an unknown key, and with a key that claims to be trusted."""
     pids = {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}
     sockets = listeners(pids.values())
     http = ("127.0.0.1", machines.near.http_port)
@@ -133,7 +133,7 @@ def test_layers_move_between_machines_while_streams_run(machines, undisturbed):
     streams = begun(machines.near)
     last = f"shard-1-g{generation}"
     former = (last, machines.near.pid(last))
-    machines.near.kill(last)  # its agent knows what it is a part of
+    machines.near.kill(last)  # its agent knows its cluster
     assert [s.check().text for s in streams] == undisturbed
     machines.near.wait_standing(former)
 
@@ -197,7 +197,7 @@ def of_memory(share):
 
 @pytest.mark.parametrize("share", [0, 0.75], ids=["beside-what-is-left", "in-its-place"])
 def test_a_machine_that_vanishes_is_done_without(undisturbed, share):
-    """With that share of the memory for KV, half of it here: all of it does not fit beside that."""
+    """Each machine has half of the KV memory. With a share of 0.75, the whole does not fit beside one half."""
     with two_machines(cluster="node_timeout = 1", **of_memory(share)) as both:
         streams = begun(both.near)
         both.far.vanish()
@@ -272,7 +272,7 @@ def test_a_rejected_machine_gets_the_reason():
         wrong.join(asked["endpoint"].split("#")[0] + "#" + "ab" * 32, token=asked["token"])
         wait_for(lambda: "is this its key?" in wrong.printed())
         wrong.stop()
-        # The one that was meant is not kept out by any of them; a second use of its token is.
+        # None of them keeps the intended machine out. A second use of its token is rejected.
         both.far.join(asked["endpoint"], token=asked["token"])
         both.near.wait_ready()
         thief = Machine(both.directory / "thief")

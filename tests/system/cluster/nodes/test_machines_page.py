@@ -1,4 +1,4 @@
-"""The nodes.toml of docs/operate/machines.md as it stands there: 127.0.0.2 counts as another machine, and ports are free ones."""
+"""Runs the nodes.toml of docs/operate/machines.md unchanged, but with free ports. 127.0.0.2 counts as the other machine."""
 import json
 import os
 import pathlib
@@ -23,7 +23,7 @@ def page_toml():
 
 
 class Machine:
-    """A home and a run directory of its own."""
+    """A separate home and run directory."""
 
     def __init__(self, directory):
         self.directory = directory

@@ -1,4 +1,4 @@
-"""Machines that nodes.toml names while the cluster serves, and machines that are taken out of it for good."""
+"""Machines that are added to nodes.toml while the cluster serves, and machines that are removed for good."""
 import contextlib
 import pathlib
 import re
@@ -28,7 +28,7 @@ def begun(cluster):
 
 
 class Grown:
-    """Two machines of which nodes.toml names one at first."""
+    """Two machines; at first nodes.toml names one of them."""
 
     def __init__(self, machines):
         self.machines = machines
@@ -61,7 +61,7 @@ class Grown:
         return next((p["phase"] for p in self.near.status()["processes"] if p["name"] == name), "none")
 
     def join(self):
-        """As somebody would who types what `cluster add-node` says."""
+        """Types what `cluster add-node` prints, as a user would."""
         line = re.search(r"cluster join '(\S+)' --node b(?: --token (\w+))?", self.refused("add-node", "b"))
         assert line, "no line to type"
         self.far.join(line[1], token=line[2] or "")

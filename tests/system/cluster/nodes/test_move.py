@@ -1,4 +1,4 @@
-"""A pipeline that stays away: its streams go on at another one of the model, with the same text."""
+"""A pipeline that does not come back: its streams move to another pipeline of the model, with the same text."""
 import os
 import signal
 import time
@@ -24,7 +24,7 @@ def test_streams_move_when_their_pipeline_stays_away(lost):
         pids = cluster.pids()
         streams = begin(cluster)
         former = [s.ticket for s in streams]
-        cluster.process.kill()  # the root: with the agent gone as well, no process is left to restart anything
+        cluster.process.kill()  # the root; the agent is gone too, so no process can restart anything
         cluster.process.wait()
         for name in lost:
             os.kill(pids[name], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The other machine as a network namespace: an address of its own, a cable that can be pulled, and no sight of our files."""
+"""The other machine as a network namespace: its own address, a cable that can be pulled, and no access to our files."""
 import contextlib
 import os
 import shutil
@@ -21,7 +21,7 @@ def ip(*words):
 
 
 def may_make_namespaces():
-    """All that the fixtures want, tried: containers refuse one or the other of it."""
+    """Tries everything that the fixtures need, because containers refuse parts of it."""
     if not shutil.which("ip"):
         return False
     probe = NAME + "p"

@@ -1,4 +1,4 @@
-"""Nodes come and go while streams run: layers move to other shards, and a client sees nothing but the pace."""
+"""Nodes come and go while streams run. Layers move to other shards, and a client sees only a pause."""
 import json
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""The board and the alert rules in examples/ ask for what this server says: every name and every label of their queries is in /metrics."""
+"""The dashboard and the alert rules in examples/ match this server: /metrics has every name and label of their queries."""
 import json
 import os
 import re
@@ -39,7 +39,7 @@ def rules():
 
 
 def queries():
-    """(what asks, its query, labels it groups by or names in a legend)"""
+    """(the panel or rule, its query, the labels that it groups by or shows in a legend)"""
     for panel in board()["panels"]:
         for target in panel.get("targets", []):
             query = target["expr"].replace("$__rate_interval", "1m")
@@ -60,7 +60,7 @@ def leave(cluster):
 
 @pytest.fixture(scope="module")
 def series():
-    """Metric -> its labels, of a server that has answered, refused, been asked again and been left."""
+    """{metric: its labels} of a server that has answered, refused, resumed and lost clients."""
     with running() as cluster:
         Stream(cluster, "Say hello.", max_tokens=8).check()
         assert cluster.post("/v1/completions", {"model": "nobody", "prompt": "Hello"})[0] == 404
@@ -109,7 +109,7 @@ def test_alert_rules_have_what_prometheus_wants():
 
 
 def test_the_image_installs_what_the_binary_is_linked_with():
-    """But for what Debian has everywhere, and what those packages bring."""
+    """Except for libraries that every Debian has, and for the packages' own dependencies."""
     linked = subprocess.run(["readelf", "-d", CLUSTER], capture_output=True, text=True, check=True).stdout
     found = subprocess.run(["ldd", CLUSTER], capture_output=True, text=True, check=True).stdout
     places = dict(re.findall(r"(\S+) => (/\S+)", found))
@@ -154,7 +154,7 @@ def test_commands_of_units_and_image_exist():
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", ["baton.service", "baton-node.service"])
 def test_systemd_takes_the_units(unit, tmp_path):
-    """Where they have no fault it says nothing; the binary is ours, which is not installed."""
+    """The tool prints nothing if they have no fault. The binary is that of the build, because none is installed."""
     text = (ROOT / "examples" / unit).read_text()
     (tmp_path / unit).write_text(text.replace("/usr/local/bin/cluster", str(CLUSTER)))
     (tmp_path / "wrong.service").write_text(text.replace("KillMode=process", "KillMode=proces"))

@@ -17,7 +17,7 @@ def pipelines(cluster):
 @pytest.fixture(scope="module")
 def cluster():
     with running(stages=1, model="replicas = 2") as c:
-        c.wait_standing()  # it serves as soon as one of them does
+        c.wait_standing()  # the cluster serves as soon as one of them does
         yield c
 
 
@@ -97,7 +97,7 @@ def test_two_models_in_one_cluster():
         assert c.post("/v1/completions", {"model": "large", **long})[0] == 200
         assert c.post("/v1/completions", {"model": "small", **long})[0] == 400  # its own limits
         assert [p["model"] for p in pipelines(c)] == ["large", "small"]
-        c.kill("shard-1.0", signal.SIGSTOP)  # the one is not held up by the other
+        c.kill("shard-1.0", signal.SIGSTOP)  # neither holds up the other
         assert c.post("/v1/completions", {"model": "large", "prompt": "Once", "max_tokens": 4}, timeout=5)[0] == 200
         c.kill("shard-1.0", signal.SIGCONT)
 

@@ -109,7 +109,7 @@ def test_a_machine_that_is_away_is_not_locked_out_by_accident(machines, undistur
     done = rotate(machines, False)  # now that it is back
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert public_key(key_file(machines, False)) != before
-    machines.far.process.kill()  # and joins anew, at the desk's new key
+    machines.far.process.kill()  # and joins again, with the join server's new key
     machines.far.process.wait()
     join_address = done.stdout.split("join with the address ")[1].split()[0]
     machines.far.join(join_address)

@@ -1,4 +1,4 @@
-"""`cluster scale`: replicas that are switched off and on, and stages that grow wider, while streams run."""
+"""`cluster scale` switches replicas off and on, and makes stages wider, while streams run."""
 import pytest
 from harness import running
 from streams import MovedStream, begin_stories, texts
@@ -69,7 +69,7 @@ def test_stages_grow_wider_and_narrow_again_while_streams_run():
         done = scale(c, "--tensor-parallel-size", "2")
         assert done.returncode == 0, done.stderr
         assert "model smollm2 has stages of 2 ranks now" in done.stdout
-        moved = texts(streams)  # what was said before stands; ranks add up in an order of their own
+        moved = texts(streams)  # the earlier text stays; several ranks add in another order
         assert [len(t) > 100 for t in moved] == [True] * len(moved)
         assert shards(c) == ["shard-0-g1", "shard-1-g1"]
         wide = texts(begin_stories(c))

@@ -1,4 +1,4 @@
-"""A stage of several ranks, and what a client sees when one of them is lost: nothing but the pace."""
+"""A stage of several ranks. When one of them is lost, a client sees only a pause."""
 import json
 import os
 import signal
@@ -27,7 +27,7 @@ def begin(cluster):
 
 @pytest.fixture(scope="module")
 def group():
-    """Three KV heads over two ranks, for the tests that leave it whole."""
+    """Three KV heads over two ranks, for tests that leave the cluster unchanged."""
     with running(tensor=2) as cluster:
         yield cluster
 
@@ -85,7 +85,7 @@ def test_a_rank_that_crashed_takes_its_kv_with_it_and_the_text_is_the_same(undis
 
 
 def test_ranks_whose_agent_died_meet_again_after_the_loss_of_one(undisturbed):
-    """The memory in which they met went with the agent that held it."""
+    """Their shared memory ended with the agent that held it."""
     with running(tensor=2) as cluster:
         before = cluster.pids()
         streams = begin(cluster)

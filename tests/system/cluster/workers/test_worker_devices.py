@@ -24,7 +24,7 @@ def where(name, *words, **settings):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Sets what the machine of the cluster has."""
+    """Sets the devices of the cluster's machine."""
 
     def has(gpus, threads=None):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
@@ -37,7 +37,7 @@ def machine(monkeypatch):
 
 @pytest.fixture
 def short():
-    """A directory for sockets, whose paths are bounded."""
+    """A directory for sockets: their paths must be short."""
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         yield pathlib.Path(directory)
 
@@ -175,7 +175,7 @@ class WithGroups(WithRepository):
             (place / "1" / "model.py").write_text(TRITON)
 
     def instances(self, model, count):
-        """[kind, device] of each of its workers, by their names."""
+        """{worker: [kind, device]} of the model."""
         client = triton_http.InferenceServerClient(f"127.0.0.1:{self.http_port}", concurrency=8)
 
         def asked():

@@ -1,4 +1,4 @@
-"""Workers of several processes: what their ranks share, who is asked, and that they end and begin together."""
+"""Workers of several processes: what their ranks share, which rank answers, and that they start and end together."""
 import concurrent.futures
 import json
 import os

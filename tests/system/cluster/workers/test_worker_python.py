@@ -1,4 +1,4 @@
-"""Pythons that lack what workers need: the cluster and its doctor name it. And the C++ SDK's examples, built as the documents say."""
+"""The cluster and its doctor name what a Python lacks for workers. Also the C++ SDK's examples, built as the documents say."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Models that worker processes serve, through the gateway's own route and the Python SDK: batches, streams, and all that can befall a worker."""
+"""Worker models through the gateway's own route and the Python SDK: batches, streams, and the faults of workers."""
 import concurrent.futures
 import contextlib
 import http.client
@@ -25,7 +25,7 @@ CPP = BUILD / "sdk" / "cpp"
 
 
 def table(name, *words, module="baton_worker", **settings):
-    """The table of a handler in Python, or of a program if its path is given."""
+    """The [[workers]] table of a Python handler, or of a program if its path is given."""
     command = ["env", f"PYTHONPATH={ROOT / 'sdk' / 'python'}", sys.executable, "-m", module, *map(str, words)]
     if module is None:
         command = [*map(str, words)]
@@ -34,7 +34,7 @@ def table(name, *words, module="baton_worker", **settings):
 
 
 class WithWorkers(Cluster):
-    """One stage for the LLM; the workers' tables stand behind the gateway's."""
+    """One stage for the LLM; the tables of the workers follow that of the gateway."""
 
     def __init__(self, directory, workers, gateway="", **options):
         super().__init__(directory, devices=("cpu:0",), gateway=gateway, nodes=workers, **options)
@@ -68,7 +68,7 @@ class WithWorkers(Cluster):
         return {p["name"]: p for p in self.status()["processes"] if p["name"].startswith(f"worker-{model}-")}
 
     def wait_workers(self, model, *former, seconds=30):
-        """All are ready, and none is one of `former` (pids)."""
+        """Waits until all workers are ready and none is one of `former` (pids)."""
         deadline = time.monotonic() + seconds
         while True:
             now = self.workers_of(model)

@@ -1,4 +1,4 @@
-"""The HTTP door of KServe v2 and Triton, with tritonclient as users have it, and with bodies that no client sends."""
+"""KServe v2 and Triton over HTTP, with tritonclient as users have it, and with bodies that no client sends."""
 import asyncio
 import json
 import struct

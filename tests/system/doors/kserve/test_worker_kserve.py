@@ -75,7 +75,7 @@ def doors(tmp_path_factory):
 
 @pytest.fixture(params=["http", "grpc"])
 def over(request, doors):
-    """A client of Triton's, and the module whose it is."""
+    """A Triton client and its module."""
     module = triton_http if request.param == "http" else triton_grpc
     with module.InferenceServerClient(getattr(doors, request.param)) as client:
         client.module = module
@@ -347,7 +347,7 @@ def test_headers_reach_the_handler_and_keys_do_not(doors):
     assert headers["x-mine"] == "yes" and not {"authorization", "cookie", "content-length"} & headers.keys()
 
 
-# -- a handler that fails, and one that answers otherwise --
+# -- a handler that fails, and one with unusual answers --
 
 
 def test_what_a_handler_raises_is_its_clients_error(over):
@@ -371,7 +371,7 @@ def test_what_json_has_no_words_for_comes_in_bytes(client):
 
 
 class Stream:
-    """tritonclient's stream, with what it brings in a queue."""
+    """tritonclient's stream; its results go into a queue."""
 
     def __init__(self, address, **fields):
         self.client, self.replies = triton_grpc.InferenceServerClient(address), queue.Queue()
@@ -562,12 +562,12 @@ def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
         wait_for(lambda: received() == {"plus": ("counter", 2), "minus": ("counter", 1), "largest_element": ("gauge", 2)})
         with pytest.raises(InferenceServerException, match="the counter 'elements_served' cannot go down by 1"):
             ask()
-        d.processes[5000].terminate()  # what it has counted last is said before it leaves, and stays
+        d.processes[5000].terminate()  # it sends its last counts before it ends, and they stay
         assert d.processes[5000].wait(30) == 0
         d.begin(5001, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
         ask(5)
         wait_for(lambda: received() == {"plus": ("counter", 3), "minus": ("counter", 1), "largest_element": ("gauge", 5)})
-        wait_for(lambda: spread() == {"1": 0, "4": 0, "+Inf": 2, "absolute_sum_count": 2, "absolute_sum_sum": 11})  # 6 of the one before it
+        wait_for(lambda: spread() == {"1": 0, "4": 0, "+Inf": 2, "absolute_sum_count": 2, "absolute_sum_sum": 11})  # 6 of the previous process
     finally:
         d.stop()
 

@@ -1,4 +1,4 @@
-"""aider (PyPI), which edits files by what a model says, against the gateway; the fake head says the edit. Its venv takes 530 MB, so it is
+"""aider (PyPI), which edits files by the text of a model, against the gateway. The fake head answers with the edit. Its venv takes 530 MB, so it is
 made by name: python3 tests/system/clients/own_venv.py aider"""
 import os
 import pathlib
@@ -34,7 +34,7 @@ def of_the_page():
 
 
 def edited(gateway, folder, answer, *words, edit_format="whole"):
-    """-> (the file behind it, what aider says)"""
+    """-> (the edited file, aider's output)"""
     file = folder / "greet.py"
     file.write_text(BEFORE)
     variables, (name, *command) = of_the_page()

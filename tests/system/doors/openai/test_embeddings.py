@@ -1,4 +1,4 @@
-"""OpenAI's embeddings through the doors: the official client, both formats, several inputs, refusals, quotas. The fake head's embeddings are 1, 1/2, 1/3 ..."""
+"""OpenAI's embeddings through each API: the official client, both formats, several inputs, refusals, quotas. The fake head's embeddings are 1, 1/2, 1/3 ..."""
 
 import base64
 import struct

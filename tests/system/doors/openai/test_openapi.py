@@ -19,7 +19,7 @@ def document_of(gateway):
 
 
 def body_of(document_of, path):
-    """In OpenAI's words, where there are others as well."""
+    """The description in OpenAI's terms, where there are several."""
     schema = document_of["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     return schema.get("anyOf", [schema])[0]
 

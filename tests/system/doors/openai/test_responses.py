@@ -263,7 +263,7 @@ def test_what_is_not_there_is_refused_by_name(client, fields, param):
 def test_questions_to_responses(client, gateway):
     r = client.responses.create(model="fake", input="tokens=1")
     with pytest.raises(openai.BadRequestError):
-        client.responses.cancel(r.id)  # it was not in the background
+        client.responses.cancel(r.id)  # it did not run in the background
     url = f"{gateway.url}{ROUTE}/{r.id}"
     for query in ("", "?stream=true"):  # of a header no body follows
         with httpx.Client() as one:

@@ -123,7 +123,7 @@ def test_a_stream_with_calls_is_gone_on_with_behind_any_event(gateway):
             rest = httpx.post(gateway.url + CHAT, json=body, timeout=30, headers={"Last-Event-ID": place})
             assert rest.status_code == 200, rest.text
             assert put_together(events[:had] + [e for e in rest.text.split("\n\n") if e]) == whole, place
-    # The place is one of a stream with tools.
+    # The position belongs to a stream with tools.
     without = {k: v for k, v in body.items() if k != "tools"}
     refused = httpx.post(gateway.url + CHAT, json=without, timeout=30, headers={"Last-Event-ID": place})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "Last-Event-ID")

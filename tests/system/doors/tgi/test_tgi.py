@@ -1,4 +1,4 @@
-"""The door of text-generation-inference, with Hugging Face's own client as users have it, and with bodies that no client sends."""
+"""The API of text-generation-inference, with Hugging Face's own client as users have it, and with bodies that no client sends."""
 
 import json
 
@@ -140,7 +140,7 @@ def test_a_refusal_before_the_first_token_has_its_http_status(gateway, path, ord
 
 
 def test_info_and_health(gateway):
-    client = InferenceClient(model=gateway.url, provider="hf-inference")  # which it wants to know for these two
+    client = InferenceClient(model=gateway.url, provider="hf-inference")  # the client needs it for these two calls
     info = client.get_endpoint_info()
     assert info["model_id"] == "fake" and info["max_total_tokens"] == 4096 and info["version"] == "baton-test"
     assert client.health_check()

@@ -1,4 +1,4 @@
-"""The doors of TorchServe, with what its users have: requests that reads by chunks, curl, Prometheus' parser; and with what no client sends."""
+"""TorchServe's APIs with its users' tools: requests reading by chunks, curl, Prometheus' parser. Also with bytes that no client sends."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def chunks_of(reply):
 
 
 def ask_raw(g, data, door="inference"):
-    """All that a connection brings, to its end."""
+    """All bytes of a connection up to its end."""
     host, port = g.torchserve[door].split("://")[1].rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=20) as s:
         s.sendall(data)
@@ -331,7 +331,7 @@ def test_each_door_describes_itself_truly(doors, door):
 
 
 def samples_of(text):
-    """The parser ends the names of all counters with `_total`, whether they do or not."""
+    """The parser appends `_total` to the name of every counter."""
     return {(s.name.removesuffix("_total"), *sorted(s.labels.items())): s.value for f in text_string_to_metric_families(text) for s in f.samples}
 
 

@@ -262,7 +262,7 @@ def handle(data, context):
 
 
 def test_streamed_predictions_share_no_batch(start, stubs, tmp_path):  # noqa: F811
-    """The handler is that of TorchServe's documentation, which answers a batch of one."""
+    """The handler comes from TorchServe's documentation and answers batches of one."""
     (tmp_path / "echo_stream.py").write_text(ECHO_STREAM)
     door = f"ipc://{tmp_path}/w"
     g = start("--zmq", "tcp://127.0.0.1:*", *DOORS, "--worker-door", door, "--workers", "echo 1 4 1000 60000 10")

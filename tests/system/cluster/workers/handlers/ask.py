@@ -1,4 +1,4 @@
-"""A worker model that asks others: an LLM, and another worker model."""
+"""A worker model that calls other models: an LLM, and another worker model."""
 from baton_worker import Handler
 
 

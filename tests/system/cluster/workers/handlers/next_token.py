@@ -1,4 +1,4 @@
-"""Logits of a model of 16 tokens whose likeliest is one more than the last."""
+"""The logits of a model with 16 tokens. The likeliest token is the last one plus 1."""
 import numpy as np
 from baton_worker import Handler, Tensor
 

@@ -52,7 +52,7 @@ class Play(Handler):
             yield f"{i} "
 
     def do_events(self, asked, request):
-        """Two, the second when a file is there; `as_if`: of that encoding, which the bytes are not."""
+        """Sends two pieces, the second once a file exists. `as_if`: an encoding that the bytes do not have."""
         headers = [("Content-Encoding", asked["as_if"])] if "as_if" in asked else []
         for i in range(2):
             if i == 1:

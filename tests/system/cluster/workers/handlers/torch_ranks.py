@@ -1,4 +1,4 @@
-"""Handlers of large models as people write them for TorchServe, of a small one: stages of a pipeline, or ranks that add up."""
+"""Handlers as people write them for large models in TorchServe, here with a small one: pipeline stages, or ranks that add their parts."""
 import os
 import time
 from pathlib import Path
@@ -43,7 +43,7 @@ class Handler(BasePippyHandler):
             self.compute = self.in_parts
 
     def in_parts(self, x):
-        """Each rank has its share of the columns, and the sum is everybody's."""
+        """Each rank has its share of the columns, and all get the sum."""
         with torch.no_grad():
             for block in self.model.blocks:
                 width = x.shape[1] // self.world_size

@@ -1,4 +1,4 @@
-"""In the shape of the examples that take a video with its script and labels, explain themselves and measure what they see; no torch is needed."""
+"""Resembles the examples that take a video with its script and labels, explain their results and measure their input. It needs no torch."""
 from ts.handler_utils.timer import timed
 from ts.metrics.metric_type_enum import MetricTypes
 from ts.torch_handler.base_handler import BaseHandler
