@@ -49,7 +49,7 @@ def run(command, env=None, deadline=STEP_SECONDS_MAX):
 
 
 def run_while_active(command, env=None):
-    """The same for what takes as long as it takes, if only it writes a line now and then."""
+    """The same without a limit of the whole time: the command must only write a line now and then."""
     return child_process.run(command, ROOT, env, silence=deadline_scale.scaled(SILENCE_SECONDS_MAX))
 
 
@@ -79,7 +79,7 @@ def build(preset, *targets):
 
 
 def doctest(preset, select, extra=(), env=None, parts=1):
-    """`parts`: processes side by side, each of which runs its share of every case."""
+    """`parts`: parallel processes; each runs its share of every case."""
     listing = json.loads(run(["ctest", "--test-dir", f"build/{preset}", "--show-only=json-v1"])[1])
     for test in listing["tests"]:
         if not select(test["name"]):
@@ -117,7 +117,7 @@ def venv():
 
 
 def own_venvs():
-    """Clients whose requirements do not go with those of the others."""
+    """Clients whose requirements conflict with those of the others."""
     return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name], run_while_active)
                for name in own_venv.requirements())
 
@@ -172,7 +172,7 @@ def changed_files():
 
 
 def unit_tests_of(files):
-    """-> the unit test executables named as a folder of a file is: runtime/text/x.cpp and tests/unit/text/x_test.cpp are of unit_text."""
+    """-> the unit test executables of these files: runtime/text/x.cpp and tests/unit/text/x_test.cpp belong to unit_text."""
     rooms = {p.name for p in (ROOT / "tests/unit").iterdir() if p.is_dir()}
     folders = {part for file in files if not file.startswith("tests/") or file.startswith("tests/unit/") for part in file.split("/")[:-1]}
     return {f"unit_{room}" for room in rooms & folders} - NOT_IN_DEV
@@ -192,7 +192,7 @@ def quick(rooms):
 
 
 def gpu():
-    """The GPU engine with torch beneath it."""
+    """The GPU engine on top of torch."""
     setup = "set -euo pipefail; . scripts/setup.sh; fetch_torch; build gpu engine_torch unit_torch unit_gpu engine_plain"
     if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_active):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
@@ -227,7 +227,7 @@ def sim(preset="dev", extra=(), env=None):
 
 
 def planted(extra=()):
-    """Each planted bug counts as one case: it is to be caught."""
+    """Each planted bug counts as one case, which passes if it is caught."""
     begin = time.monotonic()
     status, out = child_process.run([sys.executable, "tests/sim/planted.py", *extra], ROOT)  # it bounds each build and each run
     found = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)
@@ -312,7 +312,7 @@ def dev_levels(level, extra):
             planted(extra)
 
 
-# tests/bench/NAME.py -> what of a release build it wants
+# tests/bench/NAME.py -> the targets that it needs from a release build
 MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",), "first_minute": ("cluster",)}
 
 

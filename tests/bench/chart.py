@@ -18,7 +18,7 @@ WIDTH, LABEL, ROW, BAR, HEAD, FOOT = 760, 150, 44, 13, 56, 46
 
 
 def ratios(text):
-    """-> {row: value} of the rows with the unit x."""
+    """-> {row: value}, for the rows with the unit x."""
     return {name: float(value) for name, value in re.findall(r"^\| (\S+) \| ([\d.]+) \| x \|", text, re.M)}
 
 

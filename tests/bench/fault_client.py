@@ -1,4 +1,4 @@
-"""Clients for faults.py: one streamed answer each, read strictly and with the time of each piece; crowds, and clients that go away."""
+"""Clients for faults.py: single streams, read strictly and with the time of each piece; crowds; and clients that leave."""
 import base64
 import contextlib
 import dataclasses
@@ -38,7 +38,7 @@ def messages_about(subject):
 
 
 class Client(threading.Thread):
-    """After join: text, stamps, and `faults()`: what was against the rules. One that comes back does so with Last-Event-ID."""
+    """After join: text, stamps, and `faults()`, the broken rules. A client that returns sends Last-Event-ID."""
 
     def __init__(self, port, number, tokens, comes_back, subject=""):
         super().__init__(daemon=True)
@@ -117,7 +117,7 @@ class Client(threading.Thread):
 
 
 class WebSocket:
-    """As little of RFC 6455 as /v1/stream takes: whole text frames, pings, a close. Raises OSError when the connection is over."""
+    """The part of RFC 6455 that /v1/stream needs: whole text frames, pings, a close. Raises OSError when the connection ends."""
 
     TEXT, CLOSE, PING, PONG, FINAL, MASKED = 0x1, 0x8, 0x9, 0xA, 0x80, 0x80
 
@@ -166,7 +166,7 @@ class WebSocket:
 
 
 class WebSocketClient(Client):
-    """Over /v1/stream; comes back with `resume`."""
+    """A client of /v1/stream, which returns with `resume`."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -197,7 +197,7 @@ class WebSocketClient(Client):
 
 
 class SdkClient(Client):
-    """The Python SDK, which goes on by itself."""
+    """A client with the Python SDK, which resumes by itself."""
 
     def __init__(self, door, number, tokens, comes_back, subject=""):
         super().__init__(0, number, tokens, comes_back, subject)
@@ -259,7 +259,7 @@ def get_health(port):
 
 
 def healthy_again(port, struck, seconds_max):
-    """Seconds from then until a new request would be served."""
+    """Seconds from `struck` until a new request would be served."""
     time.sleep(0.005)  # a gateway that was killed may still have a connection in its queue
     while get_health(port) != 200 and time.monotonic() < struck + seconds_max:
         time.sleep(0.005)

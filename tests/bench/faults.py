@@ -37,19 +37,19 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 STREAMS = 16
 TOKENS = 64
 RECOVERED_SECONDS_MAX = 30
-# A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
+# A process that has worked is restarted at once. So many restarts of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
-SETTLED_SECONDS = 2.5  # a life that has served so long was of use
+SETTLED_SECONDS = 2.5  # a process that has served so long counts as recovered
 # A gap that begins this long after the death of a shard with kept memory is the machine's stutter. Its step of 30 ms sometimes takes 100,
 # whatever died.
 AFTERMATH_SECONDS = 0.5
 CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hundredths of a second
-MORE_INJECTIONS = 2  # times as many as asked for, if the host takes the processor away in some
+MORE_INJECTIONS = 2  # times the requested number, if the host takes the processor in some of them
 DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
 DEATHS_MAX = 2  # in company, then alone
-STOPPED_SECONDS = (0.2, 4.0)  # after so long a stopped process is woken: before it is found, while it is replaced, or when it long has been
+STOPPED_SECONDS = (0.2, 4.0)  # a stopped process is woken after so long: before it is detected, while it is replaced, or long after that
 CLOSING_SECONDS = 1.0
-SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
+SILENT_SECONDS = 0.5  # "no stream notices" counts only longer silences of a stream
 
 
 def process_pid(server, name):
@@ -139,7 +139,7 @@ def kill_stage(settings):
 
 
 def kill_stage_memory_gone(settings):
-    """A crash: what the process wrote before is not trusted, its KV is computed again."""
+    """A crash: its memory is not trusted, so its KV is computed again."""
     tally = blows(settings, shard_signal(signal.SIGSEGV), settings.injections)
     return [gap("kill_stage_memory_gone", tally, 50, None), gap("kill_stage_memory_gone", tally, 99, 1.0 + settings.prefill_seconds),
             *of_texts("kill_stage_memory_gone", tally)]
@@ -208,7 +208,7 @@ def kill_head(settings):
 
 
 def kill_agent(settings):
-    """Its shards go on; the next one adopts them."""
+    """Its shards continue, and the next agent adopts them."""
     tally = blows(settings, process_signal("agent-a"), settings.injections, per_cluster=2)
     return [gap("kill_agent", tally, 99, SILENT_SECONDS), *of_texts("kill_agent", tally)]
 
@@ -255,11 +255,11 @@ def overload(settings):
 
 
 def disconnects(settings):
-    """Clients that go away in the middle, over HTTP and WebSocket: what they held comes back, in whatever process."""
+    """Clients that leave in the middle, over HTTP and WebSocket: every process gets the resources back."""
     count = 10 * settings.injections
     with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
         undisturbed(server)
-        fault_client.abrupt(server.port, STREAMS)  # of both kinds: what is made once is there
+        fault_client.abrupt(server.port, STREAMS)  # of both kinds, so that everything that is made only once exists
         _at_rest(server)
         before = fault_client.held_at_rest(server.process.pid)
         for _ in range(count // STREAMS + 1):
@@ -272,7 +272,7 @@ def disconnects(settings):
 
 
 def _at_rest(server):
-    """Nothing runs, and connections that were closed are gone."""
+    """No request runs, and closed connections are gone."""
     deadline = time.monotonic() + RECOVERED_SECONDS_MAX
     while (load := server.status()["load"])["running"] + load["kv_blocks_used"] > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -281,7 +281,7 @@ def _at_rest(server):
 
 
 def soak(settings):
-    """Half an hour of all of it: only when it is asked for."""
+    """All kinds of faults for half an hour; runs only by name."""
     tally = Tally()
     with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
         samples, interval = soaking.run(settings, server, undisturbed(server), TOKENS, tally)
@@ -340,7 +340,7 @@ def main():
                 made = [report.missing(name, f"{type(error).__name__}: {error}")]
             say(f"{name}: {time.monotonic() - begin:.0f} s")
             book.keep(name, made)
-        # At once: all of them take an hour, and somebody may end it.
+        # Printed at once: all rows take an hour, and a user may stop them.
         print("\n".join(row.as_json() for row in made) if options.json else report.render(made, report.as_text), flush=True)
         rows += made
     if options.write:

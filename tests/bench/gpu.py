@@ -23,7 +23,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # hidden, ffn, layers, heads, KV heads, vocabulary. Llama-3.1-8B's, Llama-3.2-1B's, and one that a test writes in a moment.
 SHAPES = {"8b": (4096, 14336, 32, 32, 8, 128256), "1b": (2048, 8192, 16, 32, 8, 128256), "tiny": (64, 128, 2, 4, 2, 320),
-          "narrow": (64, 128, 32, 4, 2, 320)}  # as many launches as 8b, and nothing to compute
+          "narrow": (64, 128, 32, 4, 2, 320)}  # as many launches as 8b, and almost no computing
 CHUNK_BYTES = 64 << 20
 BARS = {"decode batch 1, of copy bandwidth": 0.80, "prefill 4096, of matmul peak": 0.65}
 PACKED_BAR = 0.65  # of decode with fp8
@@ -193,7 +193,7 @@ def main():
         if options.only == "host":
             options.ahead = True
             rows = measure(options, directory, "--prompt", 0, "--batches", options.batch)
-            say("step that has nothing to compute", rows[f"step of batch {options.batch}"]["value"], "us")  # its launches, one behind the other
+            say("step that has nothing to compute", rows[f"step of batch {options.batch}"]["value"], "us")  # the same launches, one after the other
             row = rows[f"begin of a step of batch {options.batch}"]
             is_held = options.device.startswith("cuda") and not options.eager
             return int(say_bar(f"host time per step of batch {options.batch}", row["value"], "us", HOST_BAR_US, row["value"] <= HOST_BAR_US, is_held))

@@ -245,7 +245,7 @@ def faults_of(stream, max_tokens):
 
 
 def percentile(values, p):
-    """Linear between ranks; None of nothing."""
+    """Linear between ranks; None for an empty list."""
     if not values:
         return None
     ordered = sorted(values)
@@ -256,7 +256,7 @@ def percentile(values, p):
 
 
 def steady_window(streams):
-    """(begin, end) of the time in which every stream of the first wave decodes: after the last first token, before the first end."""
+    """(begin, end) of the time in which every stream of the first wave decodes: from the last first token to the first end."""
     if any(not s.stamps for s in streams):
         return None
     begin, end = max(s.stamps[0] for s in streams), min(s.stamps[-1] for s in streams)

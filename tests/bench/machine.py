@@ -28,7 +28,7 @@ def _whole_machine():
 
 
 def tree(root):
-    """{pid: CPU seconds} of this process and all that descend from it, with those of children that were waited for."""
+    """{pid: CPU seconds} of this process and its descendants, with the time of children that have ended."""
     parents, used = {}, {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -49,7 +49,7 @@ def tree(root):
 
 
 def tree_pss(root):
-    """Bytes of memory of this process and all that descend from it: what several share counts once."""
+    """Bytes of memory of this process and its descendants; shared memory counts once."""
     total = 0
     for pid in tree(root):
         try:
@@ -61,7 +61,7 @@ def tree_pss(root):
 
 
 def roles(root):
-    """{pid: the role that it runs in, as its command line says} of a cluster whose root this is."""
+    """{pid: its role, by its command line} of the cluster with this root."""
     found = {}
     for pid in tree(root):
         try:
@@ -74,7 +74,7 @@ def roles(root):
 
 
 class Sampler:
-    """Something read again and again while a block runs: [(time, value)]."""
+    """Reads a value repeatedly while a block runs: [(time, value)]."""
 
     PERIOD = 0.05  # s
 
@@ -103,7 +103,7 @@ class Sampler:
 
 
 class RoleTimes(Sampler):
-    """How much of the cores each role of a cluster and this process, its client, use, moment by moment."""
+    """The cores that each role of a cluster and this process, its client, use over time."""
 
     def __init__(self, root):
         super().__init__(self._used)
@@ -122,7 +122,7 @@ class RoleTimes(Sampler):
         return used
 
     def cores(self, begin, end):
-        """{role: cores in the mean} between these moments."""
+        """{role: average cores} between these times."""
         first = max((s for s in self._samples if s[0] <= begin), default=self._samples[0], key=lambda s: s[0])
         last = min((s for s in self._samples if s[0] >= end), default=self._samples[-1], key=lambda s: s[0])
         seconds = max(1e-3, last[0] - first[0])
@@ -164,7 +164,7 @@ class StolenTime(Sampler):
         super().__init__(lambda: _whole_machine()[1])  # seconds since boot
 
     def cores_after(self, begin, seconds):
-        """Cores that were stolen, in the mean, in so many seconds from `begin` on."""
+        """The average number of cores that the host took, in so many seconds from `begin` on."""
         before = [stolen for at, stolen in self._samples if at <= begin] or [self._samples[0][1]]
         until = [stolen for at, stolen in self._samples if at >= begin + seconds] or [self._samples[-1][1]]
         return (until[0] - before[-1]) / seconds

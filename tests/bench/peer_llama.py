@@ -18,7 +18,7 @@ PEERS = ROOT / "build" / "peers"
 VERSION = "0.3.36"
 COMMIT = "0c1e57098"  # llama.cpp, as vendored by that version
 TOOLS = ("llama-server", "llama-bench", "llama-batched-bench", "llama-quantize", "llama-perplexity")
-OTHER_TYPES = ("Q4_0", "Q8_0", "BF16")  # that a model's weights are quantised to, beside its own
+OTHER_TYPES = ("Q4_0", "Q8_0", "BF16")  # types that a model's weights are quantised to, besides its own
 SOURCE = PEERS / f"llama_cpp_python-{VERSION}"
 BUILD = PEERS / f"llama.cpp-{VERSION}"
 BIN = BUILD / "bin"
@@ -33,7 +33,7 @@ OPTIONS = (f"-DCMAKE_C_FLAGS={NO_AMX}", f"-DCMAKE_CXX_FLAGS={NO_AMX}", "-DCMAKE_
 
 
 class PeerMissing(Exception):
-    """The peer could not be had; the text says why."""
+    """The peer is not available; the text says why."""
 
 
 def tool(name):
@@ -98,7 +98,7 @@ def ensure(jobs=None, say=lambda text: None):
 
 
 def own_type(model):
-    """As the file's name has it: Q4_1 of NAME.Q4_1.gguf."""
+    """The type in the file's name: Q4_1 of NAME.Q4_1.gguf."""
     return model.stem.rsplit(".", 1)[-1].upper()
 
 

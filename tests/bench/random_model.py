@@ -43,7 +43,7 @@ BASE = {"Q4_K_M": "Q4_K", "Q5_K_M": "Q5_K"}
 
 
 def type_of(name, kind, layer, layers, columns):
-    """The type of a tensor in a file of that kind."""
+    """The type of a tensor in a file of this mixture."""
     base = BASE.get(kind, kind)
     if name.endswith("norm.weight"):
         return "F32"
@@ -123,7 +123,7 @@ def write_blocks(out, size, pattern):
 
 
 def pattern_of(kind):
-    """Whole random blocks, as many as are written at a time."""
+    """Whole random blocks, as many as one write has."""
     source = random.Random(kind)
     blocks = b"".join(TYPES[kind][2](source) for _ in range(PATTERN_BLOCKS))
     return blocks * max(1, CHUNK_BYTES // len(blocks))

@@ -54,7 +54,7 @@ def missing(name, reason, unit="", bar=None, lower_is_better=False):
 
 
 def skipped(name, reason, unit=""):
-    """A row that was not asked for: no failure."""
+    """A row that was not requested; not a failure."""
     return Row(name, None, unit, reason=reason)
 
 
@@ -80,7 +80,7 @@ def row_from_tool(fields, section):
     """A row that a bench binary judged itself, under the name of its section."""
     name = re.sub(r"[, ]+", "_", fields["row"].replace(" / ", "/"))
     value, bar, ok = fields.get("value"), fields.get("bar") or None, bool(fields.get("ok", True))  # their bar of 0: none
-    # The line does not say on which side of the bar is good: its verdict does.
+    # The line does not show which side of the bar is good, but its verdict does.
     lower_is_better = None not in (value, bar) and (value < bar if ok else value > bar)
     return Row(name if name.startswith(f"{section}.") else f"{section}.{name}", value, fields.get("unit", ""), bar, ok, fields.get("min"),
                fields.get("max"), fields.get("rounds") or 0, fields.get("reason", ""), lower_is_better)

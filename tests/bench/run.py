@@ -98,7 +98,7 @@ def prepare(options):
 
 
 def guarded(settings, options, name):
-    """The rows of a section, and the seconds it took; a failure that it did not foresee is a row as well."""
+    """The rows of a section, and its seconds. An unexpected failure is a row too."""
     measure, rounds = SECTIONS[name]
     settings.rounds = options.rounds or (1 if options.quick else rounds)
     begin = time.monotonic()

@@ -186,7 +186,7 @@ class Cluster(Server):
             raise ServerFailed(f"cluster {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
 
     def replace_root(self):
-        """kill -9 of `cluster up`, and another one that adopts what it has left."""
+        """kill -9 of `cluster up`, and a new one that adopts its processes."""
         self.process.kill()
         self.process.wait()
         self._execute()
@@ -211,7 +211,7 @@ class Cluster(Server):
 
 
 def shard_devices(settings):
-    """-> (devices of two shards, devices of one process that has as much): as they were asked for, else cores."""
+    """-> (devices of two shards, devices of one process with the same resources): the requested ones, else cores."""
     return (settings.devices, settings.devices[:1]) if settings.devices else core_devices(settings.threads)
 
 

@@ -85,7 +85,7 @@ class Settings:
         return Watch(self, what, server_pid)
 
     def undisturbed(self, measure):
-        """`measure()`; again, a few times at most, while others or the host took of the cores meanwhile. The last one counts."""
+        """Runs `measure()`, and repeats it a few times while others or the host used the cores. The last result counts."""
         for _ in range(DISTURBED_MAX):
             first = len(self.neighbours)
             result = measure()
@@ -123,7 +123,7 @@ def say(text):
 
 
 def run_tool(command, seconds, with_stderr=False):
-    """-> standard output; with what came on standard error behind it, if asked for. Raises ToolFailed."""
+    """-> standard output, followed by standard error if requested. Raises ToolFailed."""
     name = pathlib.Path(command[0]).name
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=seconds, check=False)

@@ -23,7 +23,7 @@ SHELL = {"export", "mkdir", "cp", "cat", "kill", "bash", "cd", "."}
 # Replacements for the pages' own shell functions.
 FUNCTIONS = {"gpu_bench": "build/gpu/tests/bench/gpu_bench", "ask": None, "gpu_toml": None}
 DOCTEST_FLAGS = {"-tc", "-tce"}
-# Level of ./check -> whose flags it takes.
+# Level of ./check -> the program whose flags it takes.
 LEVELS = {"bench": "tests/bench/run.py", "faults": "tests/bench/faults.py", "growth": "tests/bench/growth.py", "scale": "tests/bench/scale.py",
           "first_minute": "tests/bench/first_minute.py",
           "planted": "tests/sim/planted.py", "clang-tidy": "tests/clang_tidy.py", "asan": "", "tsan": "", "fuzz": "tests/check.py fuzz", "sim": "", "unit": "", "system": "", "gpu": "", "all": "", "quick": ""}
@@ -38,7 +38,7 @@ class Line:
 
 
 def words_of(text):
-    """As a shell reads them, operators as words of their own; None: a quote is open."""
+    """The words as a shell reads them, with operators as separate words; None: a quote is open."""
     reader = shlex.shlex(text, posix=True, punctuation_chars=";&|<>()")
     reader.whitespace_split, reader.commenters = True, "#"
     try:
@@ -48,7 +48,7 @@ def words_of(text):
 
 
 def commands_of(text):
-    """The commands of a line as lists of words: what is assigned before them, where their output goes and what runs them taken away."""
+    """The commands of a line as lists of words, without assignments, redirections and programs such as sudo in front."""
     found, words = [], []
     skip = False
     for word in [*(words_of(text.replace("$(", "( ").replace("$'", "'")) or []), ";"]:
@@ -77,7 +77,7 @@ def is_of_the_tree(words):
 
 
 def lines_of_block(body):
-    """Joined where a quote goes on or a backslash ends a line; of a block with prompts, what stands behind them."""
+    """Joins lines at an open quote or a final backslash. From a block with prompts it takes only the text behind them."""
     lines = body.splitlines()
     if any(PROMPT.match(line) for line in lines):
         return [PROMPT.sub("", line) for line in lines if PROMPT.match(line)]
@@ -138,7 +138,7 @@ def wrong_flags(words, text, whose):
 
 
 def wrong_files(words):
-    """A path beneath a folder of this tree, but for what is made there."""
+    """A path below a folder of this tree, but not of a generated file."""
     return [f"there is no {w}" for w in words if re.match(r"(examples|tests|scripts|docs|sdk|schema)/", w) and not (ROOT / w).exists()]
 
 
@@ -176,7 +176,7 @@ def wrong_in_check(words):
 
 
 def wrong_in_build(words):
-    """build/PRESET/FOLDER/NAME is made where FOLDER's CMakeLists.txt names it."""
+    """A build makes build/PRESET/FOLDER/NAME if FOLDER's CMakeLists.txt names it."""
     path = pathlib.PurePosixPath(words[0])
     parts = path.parts
     presets = re.findall(r'"name": "([\w-]+)"', (ROOT / "CMakePresets.json").read_text())

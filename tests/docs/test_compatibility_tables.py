@@ -41,7 +41,7 @@ def names_a_test(text):
 
 
 def anchor(title):
-    """As the forge makes it of a heading."""
+    """The anchor of a heading, as the forge makes it."""
     bare = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower().replace("`", "")
     return re.sub(r"[^\w\- ]", "", bare).replace(" ", "-")
 
@@ -51,13 +51,13 @@ def without_code(text):
 
 
 def sections(text):
-    """(title, what stands beneath it up to the next heading of any level)"""
+    """(title, the text up to the next heading of any level)"""
     parts = re.split(r"^#+ (.*)$", without_code(text), flags=re.M)
     return list(zip(parts[1::2], parts[2::2]))
 
 
 def tables(body):
-    """Each as its lines; the first is the head, the rule beneath it is left out."""
+    """Each table as its lines, without the rule below the head."""
     found, last = [], -2
     for number, line in enumerate(body.splitlines()):
         if line.startswith("|"):
@@ -73,7 +73,7 @@ def cells(row):
 
 
 def first_cell(row):
-    """A row's name in the appendix: its first cell, links taken for their text."""
+    """A row's name in the appendix: its first cell, with the texts of links."""
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cells(row)[0])
 
 

@@ -1,4 +1,4 @@
-"""docs/apis/keys/*.md have a row for each key that the code knows of the four systems, under what the code makes of it, and for no other."""
+"""docs/apis/keys/*.md have a row for each key of the four systems that the code knows, with the same verdict, and for no other key."""
 import pathlib
 import re
 
@@ -23,7 +23,7 @@ def section(system, title):
 
 
 def rows(text):
-    """(what stands in the first cell, the verdict, the rest) of each row but heads and rules."""
+    """(first cell, verdict, the rest) of each row except heads and rules."""
     cells = [[c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line.startswith("| ")]
     return [(c[0], c[1], c[2]) for c in cells if len(c) == 3 and not c[0].startswith("---") and "`" in c[0]]
 
@@ -33,7 +33,7 @@ def keys(found, verdict=""):
 
 
 def paths(found):
-    """Keys of config.pbtxt: one that begins with a dot goes on where the first of its row is, or the last that did not."""
+    """Keys of config.pbtxt. A key with a leading dot continues the path of the first key of its row, or of the last one without a dot."""
     for names, _, _ in found:
         base = ""
         for key in TICKED.findall(names):
@@ -52,7 +52,7 @@ def test_each_row_has_a_verdict_and_is_there_once(system):
         if title == "model-config.yaml":
             continue  # it says what becomes of a key in two places
         assert [names for names, is_, _ in found if not is_.startswith(VERDICTS)] == [], title
-        # A reason: what is not as there says why.
+        # The reason: each difference has one.
         assert [names for names, is_, why in found if is_ != "works" and not why] == [], title
 
 

@@ -35,7 +35,7 @@ def named(kind, name):
 
 
 def judged(things, version=VERSIONS[-1]):
-    """The errors of each by the schema of its kind."""
+    """The errors of each object by the schema of its kind."""
     done = subprocess.run([program("manifests", "python"), HERE / "manifests_check.py", version], input="".join(json.dumps(t) + "\n" for t in things),
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -45,12 +45,12 @@ def judged(things, version=VERSIONS[-1]):
 
 
 def pod_of(thing):
-    """The pod's part, as `spec` of a pod has it."""
+    """The part that describes a pod, like a pod's `spec`."""
     return thing["spec"]["template"]["spec"] if thing["kind"] == "StatefulSet" else thing["spec"]
 
 
 def containers():
-    """[(file, pod, container)], those of the beginning included."""
+    """[(file, pod, container)], init containers included."""
     return [(file, pod_of(thing), each) for file, thing in objects() if "containers" in json.dumps(thing)
             for each in [*pod_of(thing).get("initContainers", []), *pod_of(thing)["containers"]]]
 
@@ -63,7 +63,7 @@ def words_of(container):
 
 
 def commands_of(words):
-    """The commands that it starts, through a shell or not."""
+    """The commands that it starts, directly or through a shell."""
     if words[:2] == ["sh", "-c"]:
         text = re.sub(r"<<END.*?^END$", "", "\n".join(words[2:]), flags=re.M | re.S)
         return [one[one[0] == "exec":] for line in text.splitlines() for one in lines.commands_of(line)]
@@ -170,7 +170,7 @@ def test_what_a_pod_refers_to_is_there():
 
 
 def test_pods_are_restricted():
-    """The demands of Kubernetes' profile "restricted" on a pod, and a limit to its memory; the network of the host is asked of by name."""
+    """Each pod meets Kubernetes' profile "restricted" and has a memory limit. Only machines.yaml uses the host's network."""
     for file, pod, container in containers():
         own = container["securityContext"]
         whole = {**pod.get("securityContext", {}), **own}
@@ -210,4 +210,4 @@ def test_keda_asks_for_a_metric_that_the_reference_has():
     query = promql_parser.parse(trigger["metadata"]["query"])
     page = (lines.ROOT / "docs/reference/metrics.md").read_text()
     assert query.expr.name == "vllm:num_requests_waiting" and "`vllm:num_requests_running`, `_waiting`" in page
-    assert {matcher.name for matcher in query.expr.matchers.matchers} == {"namespace", "pod"}  # of every target that Prometheus finds in a cluster
+    assert {matcher.name for matcher in query.expr.matchers.matchers} == {"namespace", "pod"}  # labels of every target that Prometheus finds in a cluster

@@ -1,9 +1,9 @@
-"""Every command line of the documents is one: what it starts is made by a build or lies in the tree, and has the subcommand and every flag."""
+"""Every command line of the documents is valid: a build makes its program or the tree has it, and it has the subcommand and every flag."""
 import command_lines as lines
 import pytest
 
 ALL = lines.all_lines()
-# Line -> why it is none that can be held against the tree. One that no page has any more is an error.
+# Line -> the reason why it cannot be compared with the tree. A line that no page has is an error.
 EXCEPTIONS = {"build/fuzz/corpus/NAME": "a folder that ./check fuzz makes"}
 
 

@@ -22,7 +22,7 @@ OPTION = re.compile(r"`(-[^` ]+)`")
 
 
 def rows_of(page):
-    """Each as (the options, what becomes of them)."""
+    """Each row as (its options, what the import does with them)."""
     keys, left_out = page.split("\n## Options that become keys\n", 1)[1].split("\n## Options that are left out\n", 1)
     rows = [line.split(" | ", 1) for line in keys.splitlines() if line.startswith("| `-")]
     items = re.findall(r"^\* \*\*(.*?)\*\*:\s+(.*?)\.$", left_out, re.M | re.S)

@@ -72,7 +72,7 @@ TARGETS = {
 
 
 def files_of(pattern):
-    """A pattern that matches nothing has outlived its files: a target would go without their words or seeds, and no run would show it."""
+    """A pattern without a match is out of date. The target would silently lose words or seeds."""
     found = sorted(path for path in ROOT.glob(pattern) if path.is_file())
     if not found:
         raise ValueError(f"tests/fuzz/run.py: '{pattern}' matches no file")
@@ -90,7 +90,7 @@ def dictionary(target):
 
 
 def prepare(name):
-    """-> the directories to begin with, the first of which libFuzzer adds to; and the dictionary"""
+    """-> the corpus directories, and the dictionary. libFuzzer adds to the first directory."""
     grown, given, words = (BUILD / kind / name for kind in ("corpus", "seeds", "words"))
     shutil.rmtree(given, ignore_errors=True)
     for directory in (grown, given, words.parent, BUILD / "crashes"):
@@ -104,7 +104,7 @@ def prepare(name):
 
 
 def fuzz(name, seconds):
-    """-> (whether it found nothing, one line of numbers, what to show if it did)"""
+    """-> (whether it found nothing, one line of numbers, the text to show otherwise)"""
     directories, words = prepare(name)
     binary = BUILD / "tests/fuzz" / f"fuzz_{name}"
     crashes = BUILD / "crashes"

@@ -21,7 +21,7 @@ def sections(file):
 
 
 def entries(data, begin, size):
-    """(kind, architecture, offset of the payload, its bytes) of every entry between."""
+    """(kind, architecture, offset of the payload, its bytes) of every entry in `size` bytes from `begin`."""
     at, end = begin, begin + size
     while at + HEADER.size <= end:
         magic, _, header, count = HEADER.unpack_from(data, at)

@@ -39,7 +39,7 @@ def seconds_of(row, left, is_tiny=False):
 
 
 def sweep():
-    """Ends what rows have left behind: every process that has the mark of this run in its environment. Other clusters of the same build go on."""
+    """Ends leftovers of rows: every process with the mark of this run in its environment. Other clusters of the same build continue."""
     for name in os.listdir("/proc"):
         try:
             if name.isdigit() and f"{MARK}={MARKED}".encode() in pathlib.Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
@@ -58,7 +58,7 @@ def end_group(process):
 
 
 def run_row(row, command, seconds):
-    """-> whether it ended by itself; it has said its lines then."""
+    """-> whether it ended by itself, which means that its lines are complete."""
     begun = time.monotonic()
     process = subprocess.Popen(command, start_new_session=True, env={**os.environ, MARK: MARKED})
     try:
@@ -77,7 +77,7 @@ def run_row(row, command, seconds):
 
 
 def run_rows(rows, place, seconds, command_of, clean=lambda: None):
-    """In order of worth, as far as the time goes."""
+    """Runs the rows in order of value until the time is over."""
     deadline = place.begun + seconds - CLEANING_SECONDS
     for row in rows:
         if why := place.lacks(row):
@@ -93,7 +93,7 @@ def run_rows(rows, place, seconds, command_of, clean=lambda: None):
 
 
 def begin_models(place, rows):
-    """Writes the models that rows will ask for while the first of them run."""
+    """Writes the models for later rows while the first rows run."""
     shapes = [s for s in lease_place.SHAPES if any(s in row.needs and not place.lacks(row) for row in rows)]
     if not shapes:
         return None
@@ -120,7 +120,7 @@ def run(options):
 
 
 def unpacked(options):
-    """The lease.py of the archive, which has all that run needs beside it; None: this is the one, or there is a build."""
+    """The lease.py of the archive, with everything beside it that `run` needs. None: this is that file, or there is a build."""
     if options.build_dir or (ROOT / lease_place.PACKED).is_dir():
         return None
     archive = options.source / "lease.tar.xz"
@@ -135,7 +135,7 @@ def main():
     begun = time.monotonic()
     parser = argparse.ArgumentParser(prog="lease.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("pack", "run", "rows", "row", "write"))
-    parser.add_argument("names", nargs="*", help=argparse.SUPPRESS)  # of row and write, which run starts
+    parser.add_argument("names", nargs="*", help=argparse.SUPPRESS)  # of `row` and `write`, which `run` starts
     parser.add_argument("--seconds", type=float, help="run: all of it is over by then")
     parser.add_argument("--only", default="", help="run: these rows")
     parser.add_argument("--from", dest="source", type=pathlib.Path, default=ROOT / "build/lease", help="run: where pack's files lie")

@@ -1,4 +1,4 @@
-"""lease.sh pack: what a lease carries, as one archive that lies like a tree of this repository, and the default model in parts beside it."""
+"""lease.sh pack: makes the archive of a lease, with the folders of this repository, and the default model in parts beside it."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ from lease_place import MODEL_FILE, NCCL_OF_ONE_GPU, PACKED, ROOT, nccl_version
 ARCHIVE_BYTES_MAX = 60 << 20  # of one transfer
 PART_BYTES = 48 << 20  # the model has 93 MB: two of them
 NCCL = "nvidia-nccl-cu13==2.30.7"
-# Libraries of which every machine with torch has its own version: the loader's, the compiler's, the driver's.
+# Libraries that every machine with torch has in its own version: those of the loader, the compiler and the driver.
 OF_THE_MACHINE = re.compile(r"(?:ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp[\w-]*|libcuda|linux-vdso)\.so")
 OF_TORCH = re.compile(r"/(?:torch|nvidia)/|/cuda[^/]*/|lib(?:torch|c10|cu[a-z]+|nccl|nvrtc|nvJitLink)[\w-]*\.so")
 PROGRAMS = {"cluster": "cluster/cluster"}
@@ -32,7 +32,7 @@ def is_carried(name, path):
 
 
 def libraries_of(files):
-    """name -> path of Debian's libraries that these ask for, those of libraries included."""
+    """{name: path} of the Debian libraries that these need, directly or through others."""
     found = {}
     for file in files:
         listing = subprocess.run(["ldd", file], capture_output=True, text=True, check=False).stdout
@@ -56,7 +56,7 @@ def fetch_nccl():
 
 
 def add_nccl(options, tree):
-    """-> why there is none; empty if there is"""
+    """-> the reason why there is none; empty if there is one"""
     try:
         source = options.nccl or fetch_nccl()
         if nccl_version(source) < NCCL_OF_ONE_GPU:
@@ -92,7 +92,7 @@ def add_builds(options, tree):
 
 
 def write_parts(out):
-    """The default model, cut so that each part goes in one transfer."""
+    """The default model, cut into parts that each fit into one transfer."""
     source = ROOT / "models" / MODEL_FILE
     if not source.is_file():
         return [f"model: there is no {source} (./up fetches it)"]

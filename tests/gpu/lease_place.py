@@ -1,4 +1,4 @@
-"""Where a lease runs: what of this tree is there, what the machine has, and the models that are written on the spot."""
+"""The place where a lease runs: the parts of this tree there, the machine, and the models that are written there."""
 import ctypes
 import functools
 import json
@@ -95,7 +95,7 @@ class Place:
         return {"LD_LIBRARY_PATH": ":".join(filter(None, found)), "BATON_ENGINES": str(self.build / "cluster/engines"), "BATON_SOURCE_DIR": str(ROOT)}
 
     def lacks(self, row):
-        """Why the row cannot be had here; empty if it can."""
+        """The reason why the row cannot run here; empty if it can."""
         return next((why for need in row.needs if (why := getattr(self, f"_lacks_{need.replace('-', '_')}")())), "")
 
     def _lacks_device(self):
@@ -162,7 +162,7 @@ class Place:
         return whole[:1] or sorted(self.source.glob(f"{MODEL_FILE}.part*"))
 
     def smollm2(self):
-        """The file, joined of its parts once."""
+        """The file, joined from its parts at the first call."""
         parts, joined = self._parts(), self.work / MODEL_FILE
         if len(parts) == 1 and parts[0].name == MODEL_FILE:
             return parts[0]
@@ -174,7 +174,7 @@ class Place:
         return joined
 
     def model(self, shape):
-        """Its folder, once it is written: the row's own time bounds the wait."""
+        """Its folder, once it is written. The row's time limit bounds the wait."""
         while not (done := self.work / f"{shape}.done").exists():
             if (failed := self.work / "not-written").exists():
                 raise OSError(failed.read_text())
@@ -186,11 +186,11 @@ class Place:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self, shape):
-        """Where it may lie: in memory, or on disk."""
+        """Possible folders for it: in memory, or on disk."""
         return [pathlib.Path(place) / f"{self.work.name}-{shape}" for place in ("/dev/shm", tempfile.gettempdir()) if os.path.isdir(place)]
 
     def folder_of(self, shape):
-        """Where the model is, or is to be written; None: there is no room."""
+        """The folder in which the model is, or will be written; None: there is no room."""
         room = BYTES_OF["tiny" if self.is_tiny else shape]
         return next((f for f in self._folders(shape) if f.is_dir() or shutil.disk_usage(f.parent).free > room), None)
 

@@ -37,7 +37,7 @@ ROWS = []
 
 
 def row(name, seconds, *needs):
-    """The function beneath measures it; its first line says what."""
+    """Decorates the function that measures the row. Its docstring describes the row."""
 
     def add(function):
         ROWS.append(Row(name, seconds, needs, function, (function.__doc__ or "").splitlines()[0]))
@@ -123,14 +123,14 @@ def say_load(say, what, report):
 
 
 def gap_after(stream, struck):
-    """Seconds that the stream stood still at most, in a wait that was over after that; None: it had ended."""
+    """The longest pause of the stream that ended after the kill, in seconds; None: the stream had ended."""
     later = [t for t in stream.stamps if t > struck]
     times = [max([t for t in stream.stamps if t <= struck], default=max(struck, stream.begun)), *later]
     return max((b - a for a, b in zip(times, times[1:])), default=None) if later else None
 
 
 def say_kill(say, place, server, name=""):
-    """kill -9 of a shard under 8 streams: the longest that one stood still, and how many texts are the same."""
+    """kill -9 of a shard under 8 streams: the longest pause, and the number of unchanged texts."""
     tokens = 16 if place.is_tiny else 200
     wanted = loads.Load(server.url, 8, 8, max_tokens=tokens, prompt_characters=100, model="bench", warmup=0, timeout=60)
     before, _ = loads.drive(wanted)

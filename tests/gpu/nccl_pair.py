@@ -1,4 +1,4 @@
-"""Two processes sum floats on one GPU, by the NCCL that is preloaded: whether ranks may share it, without an engine of ours. Called by the lease's row "nccl".
+"""Two processes sum floats on one GPU with the preloaded NCCL, to see without our engine whether ranks may share it. Called by the lease's row "nccl".
 
     LD_PRELOAD=libnccl.so.2 NCCL_MULTI_RANK_GPU_ENABLE=1 python3 nccl_pair.py [COUNT]      prints one JSON object: version, sums, microseconds of one
 """

@@ -24,13 +24,13 @@ def run(*command):
 
 
 def now():
-    """-> (seconds, seconds of processor time of the processes that have ended): on a busy machine the first say little"""
+    """-> (seconds, processor seconds of the ended processes); on a busy machine the first number means little"""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.monotonic(), ended.ru_utime + ended.ru_stime
 
 
 def make_base(folder):
-    """A minimal Debian 12 in a folder that is not there yet."""
+    """Makes a minimal Debian 12 in a new folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)

@@ -23,7 +23,7 @@ RUN = 'cluster run smollm2 "What is the capital of France?" --pull --temperature
 ANSWER = "The capital of France is Paris."
 # Lines of dpkg are left out, except the end of our package: they change with Debian's packages.
 OF_DPKG = re.compile(r"^(Reading|\(Reading|Selecting|Preparing|Unpacking|Setting up|Processing triggers|Extracting|Preconfiguring|debconf:|Updating)")
-# Kind -> (what the machine has already, who installs, the install line, the folder of the program)
+# Kind -> (packages of the machine, the installing user, the install line, the folder of the program)
 SESSIONS = {"deb": ("", "root", "apt-get install -y -qq --no-install-recommends ./{package}", ""),
             "wheel": ("python3-venv", chroot.USER, "python3 -m venv baton && baton/bin/pip install ./{package}", "baton/bin/")}
 
@@ -59,7 +59,7 @@ def hub():
 
 
 def shown(output, version):
-    """As the page has it: of a release, at the port that is the first to be tried."""
+    """Shows the output of a release build with the default port, like the page."""
     text = output.replace(version, make.declared_version())
     text = re.sub(r"http://127\.0\.0\.1:\d+/v1", "http://127.0.0.1:8000/v1", text)
     return "".join(line + "\n" for line in without_debian(text.splitlines()))
@@ -76,7 +76,7 @@ def without_debian(lines):
 
 
 def compared(session):
-    """Without what differs from machine to machine: sizes, speeds and times."""
+    """Removes what differs from machine to machine: sizes, speeds and times."""
     return re.sub(r"\b\d+(\.\d+)? ?([kMGT]?B(/s)?|s)\b", "N", session)
 
 
@@ -93,7 +93,7 @@ def record(machine, package, kind, hub):
 
 
 def block_of(page, kind):
-    """-> (what is before, the session, what is behind)"""
+    """-> (the text before, the session, the text behind)"""
     begin, end = f"<!-- session {kind} -->\n\n```text\n", f"```\n\n<!-- end of session {kind} -->"
     before, _, rest = page.partition(begin)
     session, _, after = rest.partition(end)

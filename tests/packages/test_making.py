@@ -1,4 +1,4 @@
-"""Goal: a package is named after what is in it, and starts on any x86-64 processor. Method: the rules of ./package by themselves; the kernels'
+"""Goal: a package's name describes its content, and it starts on any x86-64 processor. Method: the rules of ./package by themselves; the kernels'
 objects; an emulated processor, where there is qemu."""
 import re
 import shutil

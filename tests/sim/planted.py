@@ -1,4 +1,4 @@
-"""Does the simulation find bugs? Applies each planted bug (planted/NN-name.patch) to a copy of this tree, builds `sim` there and runs
+"""Checks that the simulation finds bugs. Applies each planted bug (planted/NN-name.patch) to a copy of this tree, builds `sim` there and runs
 seeds until a promise breaks. It is a failure if a bug does not apply, does not build or is not found.
   `planted.py [--only NN] [--seeds N]`    The first line of a patch names the guarantee that it breaks."""
 import argparse

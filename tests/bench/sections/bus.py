@@ -1,4 +1,4 @@
-"""The bus beside raw ZeroMQ: bus_bench measures both in turns and says the bars; this carries its rows over. Called by run.py."""
+"""The bus beside raw ZeroMQ: bus_bench measures both in turns and prints the bars; this module takes its rows. Called by run.py."""
 import report
 from settings import ToolFailed, json_lines, run_tool, say
 

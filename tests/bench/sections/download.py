@@ -142,7 +142,7 @@ def kept_in(folder):
 
 
 def one_resumption(settings, hub):
-    """-> (MB that were received twice, MB that were sent twice: with those on the way to the process that was killed)"""
+    """-> (MB received twice, MB sent twice, which includes those on the way to the killed process)"""
     folder = settings.scratch / "resume"
     folder.mkdir()
     hub.bytes_sent = 0

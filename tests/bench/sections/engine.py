@@ -15,8 +15,8 @@ from settings import ToolFailed, json_lines, run_tool, say
 BATCHES = (1, 8, 32)
 PROMPT_TOKENS = 512
 PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
-POSITIONS = (96, 128)  # of each decoding sequence; engine_bench begins at 96
-TYPES_POSITIONS = (96, 112)  # where three more files are measured
+POSITIONS = (96, 128)  # of each decoding sequence; engine_bench starts at 96
+TYPES_POSITIONS = (96, 112)  # if three more files are measured
 TOOL_ROUNDS = 1  # within one run of a tool: the rounds are those around it
 # Ratios to reach against llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone. llama.cpp's activations have 8
 # bits, ours 16 by default: both are measured.
@@ -55,7 +55,7 @@ def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, mo
 
 
 def llama(settings, model, positions):
-    """The same speeds, over the same positions. Its own warm-up is on; its sequences get copies of one prompt, which is not timed."""
+    """The same speeds of llama.cpp, over the same positions. Its own warm-up is on. Its sequences get copies of one prompt, which is not timed."""
     if not settings.peer_bin:
         raise ToolFailed(settings.peer_reason)
     common = ["-m", model, "-t", settings.threads]
@@ -88,7 +88,7 @@ def type_rows(settings):
 
 
 def sides_of(settings, model, kind, positions):
-    """Name -> what measures it. The width of activations matters where weights are quantised."""
+    """{name: its function}. The width of activations matters if weights are quantised."""
     steps = positions[1] - positions[0]
     sides = {"baton": lambda: ours(settings, model=model, steps=steps), "llama": lambda: llama(settings, model, positions)}
     if kind not in FLOAT_TYPES:
@@ -117,7 +117,7 @@ def ceiling_rows(section, name, results, key):
 
 
 def beside_llama(settings, section, model, kind, positions):
-    """Interleaved rounds of both engines on one file of that type; one without bars is for information."""
+    """Interleaved rounds of both engines on one file of this type. A type without bars is for information."""
     sides, bars = sides_of(settings, model, kind, positions), RATIO_BARS.get(kind)
     results, failures = {name: [] for name in sides}, {}
     for round_index in range(settings.rounds):
@@ -140,7 +140,7 @@ def beside_llama(settings, section, model, kind, positions):
 
 
 def burst_rate(run, streams, load):
-    """Answer tokens/s of a load, if the engine did nothing but its prompts, then its tokens, `streams` at a time."""
+    """The tokens/s of a load if the engine only computed its prompts and then its tokens, `streams` at a time."""
     prompts, tokens = load["prompt_tokens"], load["completion_tokens"]
     return tokens / (prompts / run[PREFILL_KEY] + tokens / run[rate_key(streams)])
 

@@ -24,13 +24,13 @@ PEER_BAR = 1.2
 
 @contextlib.contextmanager
 def own_place(path=os.defpath):
-    """-> an environment with nothing of this one but PATH, in which no cluster runs yet"""
+    """-> an environment that has only PATH of this one, without a running cluster"""
     with tempfile.TemporaryDirectory(prefix="baton-") as folder:  # a short path, as sockets need
         yield {"PATH": path, "HOME": folder, "XDG_RUNTIME_DIR": folder, "LANG": "C.UTF-8", "no_proxy": "*"}
 
 
 def seconds_to_first_byte(command, environment, begun=None):
-    """The byte is one of its standard output. The command has to end well. `begun`: when the clock was started, if before this. Raises ServerFailed."""
+    """Seconds until the first byte of its standard output. The command must succeed. `begun`: an earlier start of the clock. Raises ServerFailed."""
     begun = begun or time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, env=environment) as process:

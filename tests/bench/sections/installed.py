@@ -21,7 +21,7 @@ KINDS = {"deb": "baton_*_amd64.deb", "wheel": "baton_server-*-manylinux_*_x86_64
 
 
 def package(settings, kind):
-    """-> the newest of its kind in the folder of packages; if there is none, it is made of the build. Raises ToolFailed."""
+    """-> the newest of its kind in the folder of packages; without one, it is made from the build. Raises ToolFailed."""
     made = settings.scratch / "dist"
     for folder in (settings.packages, made):
         if found := sorted(folder.glob(KINDS[kind]), key=lambda file: file.stat().st_mtime):
@@ -46,7 +46,7 @@ def sizes(settings):
 
 
 def one_installation(settings, file):
-    """-> (seconds to the first token, of these until pip had ended)"""
+    """-> (seconds to the first token, seconds until pip ended)"""
     with first_token.own_place() as environment:
         venv = os.path.join(environment["HOME"], "venv")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True, timeout=first_token.SECONDS_MAX)

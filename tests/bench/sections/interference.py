@@ -1,4 +1,4 @@
-"""A long prompt beside 8 decoding streams: how long they wait for their next token while it is prefilled, ours and llama-server.
+"""A long prompt beside 8 decoding streams: how long each waits for its next token during the prefill, here and in llama-server.
 
 Called by run.py. Counted are the waits of the 8 streams that touch the time between the request of the long prompt and its first
 token. A server that puts the whole prompt into one step lets all streams stand still for it.

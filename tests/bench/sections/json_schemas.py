@@ -62,7 +62,7 @@ def groups(numbers):
 
 
 def kill_under(server, answers, shard):
-    """-> when: as soon as each of them has begun."""
+    """-> the time at which each of them has begun."""
     pid = server.shard_pids()[shard]
     for answer in answers:
         answer.begun.wait(fault_client.SECONDS_MAX)
@@ -71,7 +71,7 @@ def kill_under(server, answers, shard):
 
 
 def killed_answers(settings, schemas, numbers):
-    """For each schema an answer during which a stage was killed; or the last answer, if it ended before in TRIES attempts."""
+    """For each schema an answer during which a stage was killed. If TRIES answers ended before the kill, the last one."""
     two_stages, _ = servers.core_devices(settings.threads)
     found, kills, left = {}, 0, numbers
     for _ in range(TRIES):
@@ -114,7 +114,7 @@ def rows(settings):
     two_stages, _ = servers.core_devices(settings.threads)
     with servers.Cluster(settings.cluster, settings.model, two_stages) as server:
         undisturbed = {a.number: a for group in groups(numbers) for a in joined(begin(server, schemas, group))}
-    # Half of them: those with the longest answers, in whose middle something can happen.
+    # The half with the longest answers: there is time to kill a stage in their middle.
     longest = sorted(numbers, key=lambda n: len(undisturbed[n].stamps), reverse=True)[:len(numbers) // 2]
     say(f"schemas: {len(longest)} of them again, under kill -9 of a stage")
     killed, kills = killed_answers(settings, schemas, sorted(longest))

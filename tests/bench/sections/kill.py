@@ -1,4 +1,4 @@
-"""kill -9 of a shard under 8 streams: how long each stream stands still, and whether its text is what it would have been.
+"""kill -9 of a shard under 8 streams: how long each stream pauses, and whether its text is the undisturbed one.
 
 Called by run.py. The gap of a stream is its longest wait between two pieces of text that ends after the kill. Each kill
 has its share of a fresh cluster: the first restart is at once, a second one within the supervisor's period waits 1 s.

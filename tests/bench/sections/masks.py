@@ -1,4 +1,4 @@
-"""Token masks of answers under constraints: their time alone, and what they cost 32 streams. Called by run.py."""
+"""Token masks of answers under constraints: their time alone, and their cost for 32 streams. Called by run.py."""
 import load as loads
 import report
 import servers
@@ -9,7 +9,7 @@ LOSS_BAR = 0.95  # tokens/s of 32 streams under a schema beside the same without
 STREAMS = 32
 MAX_TOKENS, MAX_TOKENS_QUICK = 96, 32
 TOOL_SECONDS_MAX = 300
-# It cannot be complete within MAX_TOKENS: all streams draw as many tokens, each of them masked.
+# No answer is complete within MAX_TOKENS, so all streams draw the same number of tokens, each masked.
 SCHEMA = {"type": "array", "minItems": 60, "items": {"type": "object", "required": ["name", "story", "age"], "additionalProperties": False, "properties": {
     "name": {"type": "string", "maxLength": 40}, "story": {"type": "string"}, "age": {"type": "integer", "minimum": 0, "maximum": 120}}}}
 

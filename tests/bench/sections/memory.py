@@ -36,14 +36,14 @@ def by_role(root):
 
 @dataclasses.dataclass
 class Slope:
-    """By least squares, and between which two the true one lies, 95 times of 100, if what is beside the line comes by chance."""
+    """The slope by least squares, and its 95 % confidence interval if the deviations are random."""
     value: float
     low: float
     high: float
 
 
 def slope(points):
-    """Of [(x, y)]; None for fewer than three, or all at one x."""
+    """The trend of [(x, y)]; None for fewer than three points, or if all have one x."""
     n = len(points)
     mean_x, mean_y = (sum(p[i] for p in points) / max(1, n) for i in (0, 1))
     spread = sum((x - mean_x) ** 2 for x, _ in points)

@@ -32,7 +32,7 @@ def free_ports():
 
 
 class TwoMachines(servers.Cluster):
-    """A device on each of two "machines", which are loopback addresses: between them is TCP with CURVE."""
+    """A device on each of two "machines", which are loopback addresses. The link between them is TCP with CURVE."""
 
     def __init__(self, binary, model, devices):
         super().__init__(binary, model, devices[:1])

@@ -1,4 +1,4 @@
-"""A node that comes and goes while streams run: what they see of it. Called by growth.py."""
+"""The effect on streams of a node that comes and goes. Called by growth.py."""
 import random
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""How much a server still serves while it is asked for ten times as much: the row `overload` of faults.py."""
+"""How much a server still serves while clients ask for ten times as much: the row `overload` of faults.py."""
 import re
 import statistics
 import threading

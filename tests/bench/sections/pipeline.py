@@ -70,7 +70,7 @@ class BubbleWatch(threading.Thread):
         self.join()
 
     def between(self, begin, end):
-        """Its shares, without those of an interval that began before."""
+        """The shares since `begin`, without an interval that began before it."""
         return [share for at, share in self.samples if begin + 2 * SAMPLE_SECONDS < at < end]
 
 

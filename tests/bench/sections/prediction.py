@@ -1,4 +1,4 @@
-"""What `cluster plan` expects beside what is then served. Called by growth.py."""
+"""The prediction of `cluster plan` beside the speed that is then served. Called by growth.py."""
 import json
 import statistics
 import subprocess
@@ -13,7 +13,7 @@ ERROR_BAR = 0.2  # of what is measured, either way
 
 
 class Unguessed(servers.Cluster):
-    """Without guesses, which are right more often in some texts than in others."""
+    """Without draft tokens, because their acceptance depends on the text."""
 
     def __init__(self, binary, model, devices):
         super().__init__(binary, model, devices)

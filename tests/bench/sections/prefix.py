@@ -1,4 +1,4 @@
-"""The prefix cache: what a prompt saves that was asked before, and what the cache costs prompts that never were. Called by run.py."""
+"""The prefix cache: how much a repeated prompt saves, and the cost of the cache for new prompts. Called by run.py."""
 import load as loads
 import report
 import servers

@@ -16,14 +16,14 @@ def product(root=report.ROOT):
 
 
 class Book:
-    """One line for each row that was made: of what, by which settings, when, and what came of it."""
+    """One line for each finished row: the commit, the settings, the time and the result."""
 
     def __init__(self, path, made_of, settings):
         self.path = path
         self.key = {"product": made_of, **settings}
 
     def find(self, name):
-        """-> the rows that `name` has made, the newest, bars that were missed among them; None: none were made of this, with these settings."""
+        """-> the newest rows of `name`, with missed bars; None: there are none of this commit with these settings."""
         if self.key["product"] is None or not self.path.exists():
             return None
         kept = [line for line in map(json.loads, self.path.read_text().splitlines()) if line["name"] == name and line["key"] == self.key]

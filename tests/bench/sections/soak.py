@@ -1,4 +1,4 @@
-"""The row `soak` of faults.py: faults of all kinds, one every few seconds, under clients that return; and what memory grows meanwhile.
+"""The row `soak` of faults.py: faults of all kinds, one every few seconds, under clients that return; and the growth of memory meanwhile.
 
 A kind comes once a round, in an order that is drawn; shards take turns. So every supervisor's restart intensity
 (actors/supervision/restart.hpp) is kept in the worst order, too: test_soak.py counts.
@@ -47,7 +47,7 @@ def plan(dice, shards, count):
 
 
 class Crowd:
-    """A thread a stream: asks the same again and again, comes back when its connection falls, compares each whole answer."""
+    """One thread for each stream. It repeats a request, resumes when its connection falls, and compares each whole answer."""
 
     def __init__(self, port, texts, tokens, tally):
         self._port, self._texts, self._tokens, self._tally = port, texts, tokens, tally
@@ -79,7 +79,7 @@ def strike(server, blow):
 
 
 def watch_until(server, begun, due, samples):
-    """Until that moment and until the cluster is ready; then, when what was struck last is back, a sample: (seconds since `begun`, {role: bytes})."""
+    """Waits until `due`, and until the cluster is ready and the last struck process is back. -> (seconds since `begun`, {role: bytes})"""
     time.sleep(max(0.0, due - time.monotonic()))
     server.wait_ready_again()
     samples.append((time.monotonic() - begun, memory.by_role(server.process.pid)))

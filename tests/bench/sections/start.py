@@ -36,7 +36,7 @@ def first_token(server, fields=None):
 
 
 def kv_touched(stream, bytes_per_token):
-    """Bytes of the blocks that its positions lie in."""
+    """Bytes of the blocks that hold its positions."""
     positions = stream.usage["prompt_tokens"] + stream.usage["completion_tokens"]
     return -(-positions // BLOCK_POSITIONS) * BLOCK_POSITIONS * bytes_per_token
 

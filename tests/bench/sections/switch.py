@@ -1,4 +1,4 @@
-"""A switch between two models on demand, of which one is loaded at a time: from a request for the other one to its first token.
+"""A switch between two models on demand with one loaded at a time: from a request for the other model to its first token.
 
 Called by first_minute.py. The second model is a copy of the first one's file. Both are in the page cache.
 """
@@ -43,7 +43,7 @@ class OnDemand(servers.Cluster):
         self.config.write_text(NODES_TOML.format(directory=self.directory, port=self.port) + tables)
 
     def loads(self):
-        """How many there were, of all models."""
+        """The number of loads, over all models."""
         return loads_in(self.metrics())
 
 

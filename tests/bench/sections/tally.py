@@ -4,7 +4,7 @@ import report
 
 
 class Tally:
-    """Texts count always; gaps and times to be back only of injections that the host left alone: of the others there are `disturbed`."""
+    """Texts always count. Gaps and recovery times count only if the host left the injection alone; `disturbed` is the number of the others."""
 
     def __init__(self):
         self.gaps, self.back, self.returns, self.faults, self.compared, self.different, self.injections, self.disturbed = [], [], 0, [], 0, 0, 0, 0

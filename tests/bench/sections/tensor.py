@@ -23,7 +23,7 @@ SUMS = {"all-reduce of a row": ("all_reduce.row.p50", ROW_MICROS_BAR, True), "al
 
 
 def sums(settings):
-    """All-reduce between two processes on a core each, beside what the cores give one another in the same run."""
+    """All-reduce between two processes on a core each, beside the bandwidth between these cores in the same run."""
     values = {row: [] for row in SUMS}
     for _ in range(settings.rounds):
         with settings.watch("collective_bench"):
@@ -73,7 +73,7 @@ def tensor(settings):
 
 
 def large(settings):
-    """The same engines in process with a model whose heads divide evenly, and whose products are long beside the meetings."""
+    """The same engines in process with a model whose heads divide evenly, and whose products take long compared with the reductions."""
     model = settings.build / "tensor_large.gguf"
     if not model.exists():
         say("growth: writing a model of 1 B random weights")
@@ -89,7 +89,7 @@ def large(settings):
 
 
 def rows_of(prefix, results):
-    """Of {shape: [in_process() of each round]}: rates, and the ratios to one shard of one core."""
+    """From {shape: [in_process() of each round]}: rates, and the ratios to one shard of one core."""
     made = []
     for key in ("prefill", *BATCHES):
         what = key if key == "prefill" else f"batch_{key}"

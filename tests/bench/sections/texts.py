@@ -1,4 +1,4 @@
-"""Texts that the benches read: made with a seed, or of files that every Debian machine has. Called by tokenizer.py and perplexity.py."""
+"""Texts for the benches: made with a seed, or from files that every Debian machine has. Called by tokenizer.py and perplexity.py."""
 import os
 import pathlib
 import random

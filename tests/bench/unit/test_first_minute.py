@@ -17,7 +17,7 @@ from settings import Settings  # noqa: E402
 BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev")).resolve()
 
 
-# Takes the words of llama-server, is busy for its first two requests, and answers with the prompt, a word a token.
+# Takes llama-server's arguments, is busy for its first two requests, and answers with the prompt, one word per token.
 PEER = """#!{python}
 import http.server, json, sys
 refused = []

@@ -1,4 +1,4 @@
-"""gpu.py on a device of plain loops: the model that it writes is one, and its rows come."""
+"""gpu.py on a device of plain loops: it writes a valid model and measures its rows."""
 import json
 import os
 import pathlib
@@ -36,7 +36,7 @@ def test_the_tiny_shape_is_measured():
     assert {"load", "decode batch 1", "decode batch 4", "prefill 64"} <= set(rows)
     assert 0 < rows["decode batch 4 with its prompts"]["value"] < rows["decode batch 4"]["value"]
     assert all(rows[name]["value"] > 0 for name in ("decode batch 1", "decode batch 4", "prefill 64"))
-    # Layers, norms and head: not the embedding, of which a step reads a row alone.
+    # Layers, norms and head. The embedding does not count, because a step reads only one row of it.
     assert rows["weights read by a step"]["value"] == 2 * (2 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 128 * 64 + 2 * 64) + 64 + 320 * 64)
 
 

@@ -1,4 +1,4 @@
-"""The load client must see what is wrong with a stream, or its figures and the kill test mean nothing: pytest tests/bench."""
+"""The load client must notice each fault of a stream, otherwise its figures and the kill test mean nothing: pytest tests/bench."""
 import dataclasses
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Random models of real shapes: the product reads them, with the types that they are said to have."""
+"""Random models of real shapes: the product reads them, and their tensors have the requested types."""
 import os
 import pathlib
 import subprocess

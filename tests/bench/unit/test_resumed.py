@@ -1,4 +1,4 @@
-"""What --resume of ./check faults takes from an earlier run, and what it makes again: pytest tests/bench."""
+"""Which rows --resume of ./check faults takes from an earlier run, and which it repeats: pytest tests/bench."""
 import pathlib
 import subprocess
 import sys

@@ -16,7 +16,7 @@ SHARDS = ["shard-0", "shard-1"]
 
 
 def intensities():
-    """{supervisor's name: (restarts, seconds)} as the source says them."""
+    """{supervisor's name: (restarts, seconds)}, read from the source."""
     found = re.findall(r"restart_intensity (\w+)_intensity\{(\d+), std::chrono::seconds\((\d+)\)\}", RESTART_RULES.read_text())
     return {name: (int(restarts), int(seconds)) for name, restarts, seconds in found}
 

@@ -168,7 +168,7 @@ def in_draft_7(schema):
 
 
 def changed(name, schema):
-    """As an event: what it was, what it is, or that it is gone, by draft 7's `definitions`."""
+    """As an event: created, changed or deleted, by draft 7's `definitions`."""
     before_and_after = {"oneOf": [
         record(event={"const": f"{name}.updated"}, at=MOMENT, data={"$ref": f"#/definitions/{name}"}, fields=items({"type": "string", "enum": list(schema["properties"])}, 1, 2)),
         record(event={"const": f"{name}.deleted"}, at=MOMENT, id=form("uuid"), reason=text(30, 2))]}
@@ -176,7 +176,7 @@ def changed(name, schema):
 
 
 def recursive(_, schema):
-    """As a chain of its own kind, which the schema does not end. For few subjects only, whose chains the model ends itself."""
+    """As a chain of objects of the same kind, which the schema does not bound. Only for subjects whose chains the model ends itself."""
     made = copy.deepcopy(schema)
     made["properties"]["next"] = or_null(ref("node"))
     made["required"] = [*made["required"], "next"]
@@ -192,7 +192,7 @@ def nested(_, schema):
 
 
 def joined(_, schema):
-    """By allOf: a common beginning, and what is its own."""
+    """By allOf: common properties, and its own."""
     own = copy.deepcopy(schema)
     del own["additionalProperties"]
     return {"allOf": [{"type": "object", "properties": {"id": form("uuid"), "version": whole(1, 99)}, "required": ["id", "version"]}, own]}

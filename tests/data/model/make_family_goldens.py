@@ -32,7 +32,7 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 HERE = pathlib.Path(__file__).resolve().parent / "families"
 VOCAB, HIDDEN, HEAD = 64, 32, 16
 PROMPT, CONTINUATION = 150, 12
-# Both sides of every window's edge and of the chunks of 64 positions.
+# Positions on both sides of every window's edge, and of the edges of chunks of 64 positions.
 POSITIONS = [0, 1, 7, 39, 40, 41, 63, 64, 65, 103, 104, 127, 128, 149]
 MARGIN, DISTINCT, ROUTER_MARGIN = 0.02, 5, 0.002
 
@@ -46,7 +46,7 @@ hf.AttentionInterface.register("stored_kv", attend_over_stored)
 AttentionMaskInterface.register("stored_kv", eager_mask)
 
 
-# The keys that every family has.
+# The keys of every family.
 def common(layers, heads, kv_heads, ffn, base):
     return {
         "block_count": layers,
@@ -251,7 +251,7 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
        ffn=32, qk_norm=True, gemma=True)
 
 
-# The tensors of a recurrent layer: the file's -> the model's, and which of its rows they are.
+# The tensors of a recurrent layer: name in the file -> name in the model, and which of its rows.
 def delta_tensors(f):
     first_channels = lambda p: p[:, 0]
     if f["delta"] == "lfm2":
@@ -281,7 +281,7 @@ def delta_tensors(f):
                     "attn_gate.weight": (at + "in_proj_qkvz.weight", part(2 * key + each * value, each * value))}
 
 
-# Tensors that GGUF has as parts of a parameter, or in another order.
+# Tensors that GGUF stores as parts of a parameter, or in another order.
 def gate(p):
     return p.chunk(2, dim=1)[0]
 
@@ -457,7 +457,7 @@ def build(f, seed):
 
 
 def watch_routers(model):
-    """A list that gets, for every router's call, how near the last expert in use and the first one out come."""
+    """A list of the distances, for every router's call, between the scores of the last used expert and the first unused one."""
     gaps = []
 
     def watch(router, given, out):

@@ -11,7 +11,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T
 from gguf.quants import dequantize
 
 BLOCKS = 2
-# type -> byte offsets of its float16 fields: random bytes there would be NaN too often to say anything
+# type -> byte offsets of its float16 fields: random bytes there would be NaN too often for a useful test
 SCALES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
 # Later types have random numbers of their own, so that the lines of the others stay as they are.
 LATER_SCALES = {T.Q2_K: [80, 82], T.Q3_K: [108], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [], T.TQ1_0: [52], T.TQ2_0: [64],

@@ -148,7 +148,7 @@ def build(case, seed):
 
 
 def check_with_compressed_tensors(config, tensors, quantised, compared):
-    """The library's own conversion of every module."""
+    """The library's conversion of every module."""
     try:
         from compressed_tensors.compressors import BaseCompressor
         from compressed_tensors.quantization import QuantizationScheme

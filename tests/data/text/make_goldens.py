@@ -120,7 +120,7 @@ def pieces():
     out = {}
     for name, steps in patterns.items():
         p = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(s), "isolated") for s in steps])
-        # Ends of the pieces in bytes: shorter than the pieces, and as exact.
+        # Ends of the pieces in bytes: shorter than the pieces themselves, and just as exact.
         out[name] = []
         for t in texts.values():
             ends, n = [], 0

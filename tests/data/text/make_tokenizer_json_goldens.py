@@ -109,7 +109,7 @@ def metaspace(scheme, split):
 
 
 def scored(normalizer, pre, decoder, byte_fallback=False):
-    """Unigram over the pieces of a trained BPE, the earlier the likelier; short pieces score alike, so that many sums do."""
+    """Unigram over the pieces of a trained BPE. Earlier pieces score higher. Short pieces have equal scores, so many sums are equal."""
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizers.Replace(" ", SPACE)
     trained.pre_tokenizer = metaspace("always", True)
@@ -130,7 +130,7 @@ def scored(normalizer, pre, decoder, byte_fallback=False):
 
 
 def character_map():
-    """The small map of the SentencePiece goldens."""
+    """The small character map of the SentencePiece goldens."""
     mapped = json.loads((HERE / "sentencepiece_ids.json").read_text())["models"][-1]["character_map"]
     return normalizers.Precompiled(bytes.fromhex(mapped))
 
