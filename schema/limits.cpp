@@ -207,7 +207,7 @@ result<void> check_limits(const inferred& m) {
 
 namespace {
 
-// Token options do not apply to an embedding, of which there is exactly one.
+// An embedding has exactly one choice and no token options.
 result<void> check_embedding(const generate& request) {
   const char* param = request.terms.choices != 1                    ? "n"
                       : request.is_resumable                        ? "resumable"

@@ -61,10 +61,10 @@ struct model_config {
   // Type of weights and activations on devices with an engine of their own: "float32", "float16",
   // "bfloat16", or the device's choice. The native engine uses the types of the file.
   std::string dtype = "auto";
-  // Quantization of the layers' matrices there: "none", "fp8", or "int4" with a group size.
+  // Quantization of the layers' matrices on these devices: "none", "fp8", "int4" with a group size.
   std::string quantization = "none";
   std::uint32_t quantization_group_size = 128;
-  bool enforce_eager = false; // no CUDA graphs there
+  bool enforce_eager = false; // no CUDA graphs on them
   // Defaults of sampling parameters: nodes.toml, then the model's files (if generation_config is
   // "auto"), then each API's own.
   sampling_defaults sampling, sampling_of_files;

@@ -187,7 +187,7 @@ private:
   std::optional<error> wrong_;
 };
 
-// Octal escapes for what is no printable ASCII: parse_pbtxt reads bytes, not characters.
+// Octal escapes for bytes outside of printable ASCII: parse_pbtxt reads bytes, not characters.
 std::string quoted_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -79,7 +79,7 @@ std::optional<std::size_t> rank_of(const std::string& quant) noexcept {
   const auto found = std::find(quants_that_run.begin(), quants_that_run.end(), quant);
   if (found != quants_that_run.end())
     return static_cast<std::size_t>(found - quants_that_run.begin());
-  if (quant.empty() || quant == quants_of_last_resort.front()) // no name: it may run
+  if (quant.empty() || quant == quants_of_last_resort.front()) // without a name it may run
     return quants_that_run.size() + (quant.empty() ? 1 : 0);
   return std::nullopt;
 }

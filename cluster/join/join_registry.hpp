@@ -1,4 +1,4 @@
-// Which remote machines have asked to join, with which facts, and what they are answered. Pure: no
+// The remote machines that ask to join: their facts, and the answers. Pure: no
 // sockets, no files, no clock; join_server has those.
 //
 //   expected --a known key, or its token--> joined --the plan is made--> granted

@@ -24,9 +24,9 @@ constexpr double feedback_seconds = 400e-6;
 // team whose core is taken stands still.
 constexpr double serving_step_seconds = 500e-6, serving_token_seconds = 110e-6;
 
-// Here the ranks of a stage count as one engine, without the cost of their collectives. Only ranks
-// that meet over the bus, after attention and after the ffn of every layer, have such a cost.
-// Measured over loopback: per meeting, and per byte of the rows.
+// The ranks of a stage count as one engine, without a cost of their collectives. Only collectives
+// over the bus have a cost: two in every layer, after attention and after the ffn. Measured over
+// loopback: seconds per collective, and per byte of the rows.
 constexpr double bus_meeting_seconds = 170e-6, bus_byte_seconds = 2.5e-9;
 
 struct stage_slot {

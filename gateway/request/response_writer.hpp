@@ -106,10 +106,10 @@ public:
   // Status, content type and headers, without a body: asked once, when the first piece has been
   // taken, or the last one where nothing goes out before.
   virtual http_reply head() const = 0;
-  // Pieces go out as they come, each a chunk of its own.
+  // Each piece is sent at once, as a separate chunk.
   virtual bool is_streamed() const noexcept = 0;
-  // The end of an answer that fails behind its first piece; empty: it has no words for that, and
-  // the connection is cut before the answer's end.
+  // The end of an answer that fails after its first piece; empty: the format has none, and the
+  // connection is cut before the answer's end.
   virtual std::string failure_tail(const error&) const { return {}; }
 };
 

@@ -49,7 +49,7 @@ public:
   // Calls the handler of the route. Requires: admit refused nothing.
   api_call plan(const http_call& call, const found_route& route) const;
   api_call plan(const http_call& call) const { return plan(call, find(call)); }
-  // For a call of which perhaps only the first line was read. It has the style of its path's API,
+  // For a call that perhaps has only its first line yet. It has the style of its path's API,
   // and HTTP's own status.
   static http_reply refuse_early(const http_call& call, const error& e);
   static http_reply refuse_early(const http_call& call, const rejected& no);

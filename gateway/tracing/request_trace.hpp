@@ -46,7 +46,7 @@ public:
     embeddings
   };
 
-  // Its own span, as others refer to it.
+  // Its own span, for references of other spans.
   trace_parent self;
   std::optional<span_id> parent; // the caller's span
   // The request's terms.
@@ -54,7 +54,7 @@ public:
   std::string route; // if refused unread
   operation asks = operation::unread;
   std::string requested_model; // empty: not named
-  std::string model;           // that was found for it
+  std::string model;           // the model that serves it
   std::optional<std::uint32_t> max_tokens;
   double temperature = 1;
   double top_p = 1;

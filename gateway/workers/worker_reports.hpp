@@ -34,7 +34,7 @@ public:
   // The root is to end this worker. Repeated until it has ended.
   void condemn(worker_incarnation w, const std::string& why);
   void ended(worker_incarnation w);
-  // For a new root: it may have adopted workers of which it knows nothing.
+  // For a new root, which may have adopted workers without knowing their state.
   void repeat_all(const std::vector<worker_incarnation>& linked) const;
 
 private:

@@ -1,4 +1,4 @@
-// The steps of describe(), each of which reads some keys of a file into a description. Private to
+// The steps of describe(). Each reads some keys of a file into a description. Private to
 // describe(): each step expects what the earlier ones have read.
 #pragma once
 

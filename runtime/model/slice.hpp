@@ -114,8 +114,8 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
 std::uint64_t rank_bytes(const description& model, const layer_range& range,
                          const tensor_slice& slice);
 
-// The rows of an ffn of `size` rows beside one of `whole` rows, of which a rank has `part`: about
-// the same share of them, in whole blocks. They are a mixture's dense layers and shared experts.
+// A rank's rows of an ffn with `size` rows, if it has `part` of another ffn with `whole` rows:
+// about the same share, in whole blocks. For the dense layers and shared experts of a mixture.
 index_range part_beside(const index_range& part, std::uint32_t whole, std::uint32_t size,
                         std::uint32_t block) noexcept;
 

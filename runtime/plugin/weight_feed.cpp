@@ -324,7 +324,7 @@ weight_feed::locate_beside_experts(const weight_name& name) const {
     return source{tensor("exp_probs_b.bias"), 0, 0, {1, experts}};
   if (name.which == weight::router_bias && model_.has_router_bias)
     return source{tensor("ffn_gate_inp.bias"), 0, 0, {1, experts}};
-  if (model_.has_expert_bias) // a row for each expert, of which a rank has columns
+  if (model_.has_expert_bias) // a row for each expert; a rank has some of its columns
     switch (name.which) {
     case weight::gate_bias:
       return source{tensor("ffn_gate_exps.bias"), 0, slice_.ffn.first, {experts, slice_.ffn.count}};

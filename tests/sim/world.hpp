@@ -189,7 +189,7 @@ private:
     std::uint64_t kv_incarnation = 0;
     bool is_distrusted = false; // its process ended itself, and may have written anywhere before
   };
-  // world_nodes.cpp
+  // world_processes.cpp
   running_process& begin(process_id process, role r, const std::string& name);
   void start(process_id process);
   void start_root();

@@ -24,7 +24,7 @@ public:
   protobuf_reader(std::istream& in, std::uint64_t size, std::string otherwise)
       : in_(in), size_(size), why_(std::move(otherwise)) {}
 
-  // The next field before `end`. None: there is no more, or the file is refused.
+  // The next field before `end`. None at the end, or if the file is refused.
   std::optional<field> next(std::uint64_t end);
   // Moves behind the field from any position inside it.
   void leave(const field& f);

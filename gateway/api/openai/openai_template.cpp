@@ -59,7 +59,7 @@ template_fields read_template_fields(field_reader& fields, std::string_view sour
   out.options.documents = read_documents(fields, source);
   out.options.continues_final = fields.boolean("continue_final_message", false);
   out.options.special = read_special_tokens(fields, /*is_chat=*/true);
-  // A message that stays open is not followed by another.
+  // No message follows one that stays open.
   out.add_generation_prompt = fields.boolean("add_generation_prompt", !out.options.continues_final);
   if (out.options.continues_final && out.add_generation_prompt) {
     fields.refuse(errc::invalid_value, "continue_final_message",

@@ -257,7 +257,7 @@ result<void> forward::all_gather_parts(const float_rows& rows) const {
   return all_gather_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
 }
 
-// The borders between the ranks' rows, in units of which a row has `row_units`.
+// The borders between the ranks' rows. A row counts as `row_units` units.
 std::vector<std::size_t> forward::borders_in(std::size_t row_units) const {
   std::vector<std::size_t> borders(row_borders_);
   for (auto& border : borders)

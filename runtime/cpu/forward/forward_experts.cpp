@@ -93,7 +93,7 @@ void forward::weigh_sigmoids(const float* values, std::span<expert_choice> chose
   float sum = 0;
   for (const auto& choice : chosen)
     sum += values[choice.expert];
-  // As modeling_deepseek_v3.py of transformers: a sum of zeros divides nothing.
+  // As in modeling_deepseek_v3.py of transformers, a sum of 0 does not divide by 0.
   const float divisor = p_.model.has_normalised_experts ? sum + 1e-20F : 1.0F;
   for (auto& choice : chosen)
     choice.weight = values[choice.expert] / divisor * p_.model.expert_scale;

@@ -83,7 +83,7 @@ void forward::gate_inputs(share rows) const {
     p_.table.multiply(m.mixed.row(r), m.input_gate.row(r), p_.model.recurrence->channels);
 }
 
-// The projected row that is `back` rows before row `at`; null before the first one of the sequence.
+// The projected row `back` rows before row `at`; null before the first row of the sequence.
 const float* forward::row_before(const sequence_rows& sequence, std::size_t at, std::size_t back,
                                  std::uint32_t state_layer) const {
   const std::size_t within = at - sequence.first_row;

@@ -124,8 +124,8 @@ private:
   std::optional<error> failure_;
 };
 
-// The rows of a slice: of queries, of keys or values, and of gate or up. `ffn` is of an expert in a
-// mixture, whose dense layers and shared experts have their own.
+// The rows of a slice: of queries, of keys or values, and of gate or up. In a mixture `ffn` belongs
+// to an expert; dense layers and shared experts have their own ranges.
 struct layer_slice {
   extent query, kv, ffn, dense, shared;
   model::index_range heads;

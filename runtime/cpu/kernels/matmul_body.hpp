@@ -102,7 +102,7 @@ struct quantised_tile {
       for (int i = 0; i < W; ++i)
         acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m).terms));
     constexpr std::size_t group_bytes = layout.has_bytes ? 256 : 128;
-    // Codes of k >= 16 are the high nibbles, until a table has made bytes of them.
+    // The high nibbles are the codes of k >= 16. A table format has a byte for each code.
     constexpr int nibble = layout.multiplies_bytes() ? 0 : 4;
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j, w += group_bytes) {

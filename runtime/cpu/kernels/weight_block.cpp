@@ -120,7 +120,7 @@ const numbers_and_indexes* numbers_of(tensor_type type) {
   }
 }
 
-// As whole numbers with scales, which a nibble format stores above a zero point or by a table.
+// Reads whole numbers with scales. A nibble format stores them above a zero point or by a table.
 weight_block read_codes(tensor_type type, model::code_reader read, const std::byte* at,
                         std::size_t group) {
   static_assert(model::codes_per_group == block_columns);

@@ -12,8 +12,8 @@ namespace baton::cpu {
 
 // value k = code * scale[k / 16] (+ min[k / 16]).
 struct weight_block {
-  // Nibble formats: 0..15 as stored, so the zero point is not subtracted and an index of a table
-  // not replaced. Byte formats: the value.
+  // Nibble formats: 0..15 as stored, without subtracting the zero point or replacing the index of a
+  // table. Byte formats: the value.
   std::array<std::int8_t, block_columns> codes;
   std::array<float, 2> scale;
   std::array<float, 2> min;

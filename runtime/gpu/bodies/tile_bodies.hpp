@@ -1,10 +1,10 @@
 // Products of many rows with quantised weights that are not expanded in memory. The device reads a
 // weight once for up to 64 rows, and multiplies on its tensor cores.
 //
-// A warp has 32 outputs. Its instruction is mma.m16n8k16 (PTX ISA, warp-level matrix instructions).
-// A lane gives it a row of weights and one of activations: four columns of each, two by two. A sum
-// may take its columns in any order. So a lane takes four that follow each other in memory, and
-// reads its weights and activations 16 bytes at a time.
+// A warp computes 32 outputs with mma.m16n8k16 (PTX ISA, warp-level matrix instructions). Each lane
+// passes four columns of a row of weights and of a row of activations. A sum may take its columns
+// in any order. So a lane takes four adjacent columns, and reads weights and activations 16 bytes
+// at a time.
 //
 // A row's sums do not depend on other rows. Called by kernels_cuda_tiles.cu; the tests execute the
 // instruction on the host.
@@ -37,8 +37,8 @@ BATON_BODY std::uint32_t pair_of(f16 /*kind*/, float first, float second) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16;
 }
 
-// The sums of a lane: outputs 16 * block + place and 8 further, of rows 2 * quarter and the next,
-// for each tile of rows.
+// A lane's sums for each tile of rows. They belong to outputs 16 * block + place and 8 further, and
+// to rows 2 * quarter and the next.
 template <std::uint32_t Tiles>
 using tile_sums = float[Tiles][tile_outputs / 16][4];
 

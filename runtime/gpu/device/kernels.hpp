@@ -25,7 +25,7 @@ inline constexpr std::uint32_t experts_used_max = 64;
 
 // A weight as elements, or quantised: packed_format.hpp.
 struct matrix {
-  const void* values = nullptr; // null: the model does not have it
+  const void* values = nullptr; // null: the model has no such weight
   const void* scales = nullptr; // null: elements
 
   explicit operator bool() const noexcept { return values != nullptr; }
@@ -54,8 +54,8 @@ struct norm_args {
   float epsilon;
   void* out;                         // [rows, hidden] of that kind
   bool copies = false;               // without a gain: out = stream; false: no out
-  bool subtracts_mean = false;       // a norm of the deviations; not of what is added
-  const float* added_bias = nullptr; // [hidden] of what is added; null: none, as with its gain
+  bool subtracts_mean = false;       // normalises the deviations; not for `added`
+  const float* added_bias = nullptr; // [hidden], is added to `added`; null: none
 };
 
 // The KV layout: [block][kv head][position in the block][dimension], keys and values separate.

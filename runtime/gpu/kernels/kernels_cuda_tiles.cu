@@ -7,9 +7,9 @@
 namespace baton::gpu {
 namespace {
 
-// The warps of a block that share the columns of the same outputs. A matrix with few outputs has
-// more of them, so that it has work for all multiprocessors. By outputs alone: the order of a row's
-// sums is the same in every step.
+// The number of warps that divide the columns of the same outputs. A matrix with few outputs has
+// more, so that all multiprocessors have work. It depends on the outputs alone, so the order of a
+// row's sums is the same in every step.
 std::uint32_t parts_for(std::uint64_t outputs) {
   return outputs < 8192 ? 8 : outputs < 16384 ? 4 : 2;
 }
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(warp* warps, Tiles <= 4 && Output::run <= 16 ?
   BATON_UNROLL
   for (std::uint32_t n = 0; n < Tiles; ++n) {
     float* own = &sum[n][0][0];
-    __syncthreads(); // the tile before has been read
+    __syncthreads(); // all warps have read the previous tile
     BATON_UNROLL
     for (std::uint32_t k = 0; k < each; ++k)
       shared[threadIdx.y][k][threadIdx.x] = own[k];

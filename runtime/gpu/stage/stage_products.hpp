@@ -6,8 +6,8 @@
 
 namespace baton::gpu {
 
-// The most rows for the kernel of few rows with quantised weights, where the device has no tiles.
-// Its work grows with the rows, while it reads the weights once per eight rows.
+// The most rows for the kernel of few rows, if weights are quantised and the device has no tiles.
+// The kernel reads the weights again for every eight rows.
 inline constexpr std::uint32_t packed_rows_max = 16;
 
 class stage_products {

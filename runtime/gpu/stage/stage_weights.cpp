@@ -15,7 +15,7 @@ using plugin::quantization;
 using plugin::weight;
 using plugin::weight_name;
 
-// Read and uploaded by a thread at a time: large enough for full transfer speed.
+// A thread reads and uploads so much at a time: enough for full transfer speed.
 constexpr std::uint64_t chunk_bytes_max = std::uint64_t{8} << 20U;
 
 // Rows of a weight and their destination.

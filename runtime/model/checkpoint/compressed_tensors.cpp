@@ -87,7 +87,7 @@ result<format_pointer> format_of(const weight_scheme& scheme) {
                                   "\"float\", nvfp4-pack-quantized and mxfp4-pack-quantized");
 }
 
-// Fields that would change the numbers, with what is in them when they are off.
+// Refuses fields that would change the numbers, unless they are off.
 result<void> check_other_fields(const json& quantization) {
   if (const auto* sparsity = member_of(quantization, "sparsity_config");
       sparsity != nullptr && text_of(*sparsity, "format", "dense") != "dense") {

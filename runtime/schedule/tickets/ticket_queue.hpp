@@ -42,8 +42,8 @@ public:
 private:
   struct sums {                // sums over one priority
     std::uint32_t taken = 0;   // slots of tickets that have started
-    std::uint32_t tickets = 0; // tickets that have not started, with their
-    std::uint32_t choices = 0;
+    std::uint32_t tickets = 0; // tickets that have not started
+    std::uint32_t choices = 0; // choices of these tickets
     std::uint64_t tokens = 0;
   };
 

@@ -76,7 +76,7 @@ reasoning_start reasoning_start_of(reasoning_format format,
   if (!last.special_allowed)
     return {format, false};
   if (row.has_channels) {
-    // A template that opens another message than the reasoning leaves plain text to the answer.
+    // If the template opens another message than the reasoning, the answer is plain text.
     const auto is_inside = last.text.ends_with(row.open);
     const auto is_text = !is_inside && last.text.ends_with(row.answer);
     return is_text ? reasoning_start{} : reasoning_start{format, is_inside};

@@ -93,7 +93,7 @@ TEST_CASE(
   CHECK(end.ticket == ticket);
   CHECK(end.reason.code == errc::pipeline_lost);
   CHECK(end.reason.message.find("two ranks on one device") != std::string::npos);
-  // A later request does not wait for as long again.
+  // A later request does not wait as long again.
   w.gateway.refusals.clear();
   reserve r{77, gateway_process, "toy", 1, 10};
   caf::anon_send(w.sched, r);

@@ -256,7 +256,7 @@ TEST_CASE("a stop string within the first min_tokens tokens ends nothing, also a
   CHECK(end_of(0, 0).stop_text == stop);
   const auto first = end_of(0, 0).output_tokens;
   CHECK(end_of(24, 0).finish == finish::length);
-  // Its first occurrence is text, and ends nothing.
+  // The first occurrence is text and does not end the answer.
   const auto late = end_of(first, 0);
   CHECK(late.output_tokens > first);
   // A head that has lost its log decodes the delivered tokens again, and ends at the same place.

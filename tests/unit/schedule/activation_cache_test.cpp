@@ -157,7 +157,7 @@ TEST_CASE("the cache keeps no more batches than may be in flight") {
   CHECK_FALSE(found(sent, {one}));
 }
 
-// The state must have been written, too: by the whole step, into that slot, and by none since.
+// The whole step must also have written the state into that slot, and no later step.
 TEST_CASE("rows of a model with states are kept for the same step with the same slots") {
   const piece sent_one{4, 8, {48, 49}, {0, 1, 2}, 0, 3, 5};
   const auto is_found = [&](const piece& wanted, const std::vector<piece>& later = {}) {

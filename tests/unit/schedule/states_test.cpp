@@ -329,7 +329,7 @@ struct preempted_state : fixture {
     c.scheduling_policy = scheduling_policy::priority;
     return c;
   }
-  // The first slice of the younger one that comes.
+  // The next slice of the younger one.
   slice back() {
     for (;;) {
       const auto batch = next();

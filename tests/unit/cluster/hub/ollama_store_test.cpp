@@ -1,4 +1,4 @@
-// The store of Ollama, and manifests that are not to be trusted.
+// The store of Ollama, and hostile manifests.
 #include "cluster/hub/model_reference.hpp"
 #include "cluster/hub/ollama/ollama_store.hpp"
 #include "tests/support/scratch_directory.hpp"

@@ -52,7 +52,7 @@ TEST_CASE("devices are parsed as cores, as a GPU's number, or as an engine and i
                             "neuron/nc 0", "../x/y", ""}) {
     CAPTURE(wrong);
     const auto none = parse_device(wrong);
-    // "../x/y" names an engine "..", which is no name.
+    // "../x/y" names an engine "..", which is not a valid name.
     REQUIRE(!none);
     CHECK(none.error().message.find("ENGINE/DEVICE") != std::string::npos);
   }

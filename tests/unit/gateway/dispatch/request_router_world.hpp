@@ -1,5 +1,5 @@
-// A request router with its pipeline clients under CAF's testing scheduler; desk_world.hpp has one
-// pipeline client.
+// A request router with its pipeline clients under CAF's testing scheduler.
+// pipeline_client_world.hpp has one pipeline client.
 #pragma once
 
 #include "gateway/dispatch/request_router.hpp"
