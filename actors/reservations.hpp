@@ -21,8 +21,8 @@ public:
                std::chrono::milliseconds resume_window)
       : core_(core), model_(std::move(model)), named_(resume_window, named_requests_max) {}
 
-  // The answer for the gateway. A `resume` is to be carried out instead: a client repeats a named
-  // request, and the gateway takes over the same ticket from its first token.
+  // The answer for the gateway. If it is a `resume`, the caller carries that out: a client repeats
+  // a named request, and the gateway takes over the same ticket from its first token.
   using answer = std::variant<granted, rejected, resume>;
   answer reserve(const baton::reserve& m, epoch_id epoch, schedule::time_point now);
   // A resumed ticket's request, so that its gateway can use another head.

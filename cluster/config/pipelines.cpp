@@ -68,7 +68,7 @@ result<void> assign_replica(cluster_config& config, const model_config& m, std::
                     left);
 }
 
-// All that is left is for the models that are loaded on demand. Errors: bad_config.
+// Gives the remaining devices to the models that are loaded on demand. Errors: bad_config.
 result<void> share_devices(cluster_config& config) {
   for (auto& n : config.nodes)
     std::replace(n.owners.begin(), n.owners.end(), unassigned, shared_device);

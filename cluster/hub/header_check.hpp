@@ -12,10 +12,10 @@ namespace baton::cluster {
 inline constexpr std::uint64_t checked_step_bytes = 256u << 10; // of the first request
 inline constexpr std::uint64_t checked_bytes_max = 64u << 20;   // longer ones are not checked
 
-// Reads the header in ranges, each four times as long as what is there. Not checked are bytes that
-// are on this machine already, and directories of safetensors. Neither is a server that has no
-// ranges or fails: the download has its own errors. Errors: unsupported_model, bad_model_file (both
-// name what does not run).
+// Reads the header in ranges, each four times as long as the known part. Bytes that are already on
+// this machine and directories of safetensors are not checked. A server that fails or has no ranges
+// is no error here: the download has its own errors. Errors: unsupported_model, bad_model_file
+// (both name what does not run).
 result<void> check_header(const pull_plan& plan, const hub_settings& settings,
                           const hub_events& events);
 

@@ -68,7 +68,7 @@ public:
   void count_request(int status);
   // A request's header was read, or is invalid; `path` has no query.
   void begin_request(std::string_view path);
-  // It was answered, or its client is gone. Writes its line of the access log.
+  // The request was answered, or its client is gone. Writes its line of the access log.
   void end_request();
 
   server_context& core() noexcept { return core_; }

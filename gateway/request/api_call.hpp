@@ -40,7 +40,7 @@ struct generation_call {
   std::function<void(const reply_times&)> ended_well{}; // null: nothing to count
   // The style of errors.
   const api_family* family = nullptr;
-  std::function<error(error)> reword{}; // of a refusal; null: as it is
+  std::function<error(error)> reword{}; // of a refusal; null: unchanged
 };
 
 // A request that one message answers: of a tokenizer, or of the model repository.

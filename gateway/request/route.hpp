@@ -49,8 +49,8 @@ struct route_row {
   std::string_view id_header{}; // of answers: the API's own name of X-Request-ID
   bool is_per_gateway = false;  // refused where several gateways share the address
   // In place of `handler`, where two APIs have the same path and method: the answer to a body of
-  // this API, else nothing. Such a row is asked first; the other one decides all that precedes the
-  // body, and takes every body that is left. Its summary continues the other one's.
+  // this API, else nothing. Such a row is asked first. The other one decides everything before the
+  // body, and takes all remaining bodies. Its summary continues the other one's.
   std::optional<api_call> (*claim)(const http_call& call, gateway_state& facts) = nullptr;
 };
 

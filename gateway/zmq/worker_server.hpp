@@ -37,7 +37,7 @@ public:
   // Ends the thread. Idempotent.
   void stop();
 
-  struct wall; // all that the library's types are in
+  struct wall; // hides the library's types
   explicit worker_server(std::unique_ptr<wall> w);
 
 private:

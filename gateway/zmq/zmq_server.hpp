@@ -21,7 +21,7 @@ public:
   // Ends all requests and the thread.
   void stop();
 
-  struct wall; // all that the library's types are in
+  struct wall; // hides the library's types
   explicit zmq_server(std::unique_ptr<wall> w);
 
 private:

@@ -229,7 +229,7 @@ class SdkClient(Client):
 
 
 def started(port, count, tokens, comes_back=False, door=""):
-    """With a ZeroMQ door half of them come over HTTP, a quarter by WebSocket, a quarter by SDK: whatever way, number n asks the same."""
+    """With `door`, half of the clients use HTTP, a quarter WebSocket and a quarter the SDK. Number n asks the same in each."""
     def made(number):
         if door and number % 4 == 1:
             return WebSocketClient(port, number, tokens, comes_back)

@@ -61,7 +61,7 @@ def shards(server):
 
 
 def inject(server, dice, texts, strike, tally, comes_back, aftermath=math.inf):
-    """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile.
+    """Runs all streams with the fault at a random moment, and judges them. Their gaps count only if the host took no processor time meanwhile.
 
     -> when new requests were served again
     """

@@ -1,6 +1,6 @@
 // The command that starts another server, one argument a line, or a compose file that contains it.
-// The result is a valid configuration of ours with nothing beyond the command, or an error. So are
-// files that it names: of variables, and of vLLM's options.
+// The result is an error, or a valid configuration of ours that adds nothing to the command. The
+// same input also stands for the files that it names: those of variables, and of vLLM's options.
 #include "cluster/config/config.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"

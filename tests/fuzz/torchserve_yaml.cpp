@@ -1,5 +1,5 @@
-// TorchServe's model-config.yaml and config.properties. The result is a valid configuration of ours
-// with nothing beyond theirs, or an error.
+// TorchServe's model-config.yaml and config.properties. The result is an error, or a valid
+// configuration of ours that adds nothing to them.
 #include "cluster/config/config.hpp"
 #include "cluster/import/torchserve_import.hpp"
 #include "schema/ensure.hpp"

@@ -48,7 +48,7 @@ sampling_params client::sampling(std::uint32_t of_choice) const {
     s.watermark_delta = 3;
   }
   if (plan_.looks_like)
-    s.constraint = *plan_.looks_like; // and so does the output
+    s.constraint = *plan_.looks_like; // the output has that form too
   s.prompt_logprobs = plan_.prompt_logprobs;
   return s;
 }

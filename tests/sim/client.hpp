@@ -33,10 +33,10 @@ public:
          const text::tokenizer& words);
 
   gateway::open_generate request() const;
-  // Its gateway died: unread text is lost, or still arrives if `reads_rest`. False if it knows of
-  // no ticket, or has nothing to come back for.
+  // Its gateway died: unread text is lost, or still arrives if `reads_rest`. False if it has
+  // no ticket, or no reason to resume.
   bool lose_gateway(bool reads_rest);
-  // Waits for a gateway that it can come back to.
+  // Waits for a gateway at which it can resume.
   bool is_orphan() const { return is_orphan_; }
   gateway::open_resume come_back(std::uint64_t number);
   // It has resumed, and the stream is attached to it again.

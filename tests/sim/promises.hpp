@@ -59,7 +59,7 @@ private:
   std::uint64_t most_orphaned_ = 0; // at any time: at most so many were suspended
   epoch_id head_;                   // first_epoch of the head that was last seen
   std::uint64_t most_open_ = 0;     // tickets, in this incarnation
-  std::uint64_t open_before_ = 0;   // in the one before: it may receive them again
+  std::uint64_t open_before_ = 0;   // in the previous one: it may receive them again
 };
 
 } // namespace baton::sim

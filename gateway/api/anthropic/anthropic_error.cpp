@@ -53,7 +53,7 @@ std::string anthropic_error_body(const error& e) {
   nlohmann::ordered_json inner{{"type", kind_of_anthropic(e.code).type},
                                {"message", std::move(text)}};
   if (e.code == errc::unsupported_parameter && e.param == "thread") {
-    // The official client's tool runner goes on without a thread if it reads this.
+    // The official client's tool runner continues without a thread if it reads this.
     inner["details"] = {{"error_code", "thread_unsupported_request"}, {"unsupported", {"thread"}}};
   }
   return json_text(nlohmann::ordered_json{{"type", "error"}, {"error", std::move(inner)}});

@@ -52,7 +52,7 @@ void channel_parser::open(std::string_view header, std::string& reasoning, std::
     is_thinking_ = false;
     return;
   }
-  const bool is_to_tool = !word_behind(header, recipient_mark).empty(); // that this server has not
+  const bool is_to_tool = !word_behind(header, recipient_mark).empty(); // this server has none
   const auto name = word_behind(header, channel_mark);
   at_ = name == "analysis" && !is_to_tool ? state::reasoning : state::answer;
   is_thinking_ = at_ == state::reasoning;

@@ -8,8 +8,8 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// `read`, the reader of a body, asks for every field of an empty one, and fails. `needed` must be
-// in the body; null: nothing must.
+// `read` is the reader of a body. It asks an empty body for every field, and fails. `needed`: the
+// required field; null: none.
 template <class Read>
 ordered schema_of(const request_limits& limits, const char* needed, Read read, bool is_chat = false,
                   const json& body = json::object()) {

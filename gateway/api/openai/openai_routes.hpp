@@ -20,9 +20,9 @@ message_call tokenize_message(tokenize_call& call);
 result<void> settle_answer(openai_generate& call, const gateway_state& facts);
 result<void> settle_answer(openai_generate& call, const model_card& card);
 
-// A request with Last-Event-ID is one that was made before, whose stream broke: reads the place
-// where the stream goes on. For APIs whose streams have one answer, and texts in their places.
-// Errors: invalid_value (not a stream, or a place of another API).
+// Reads the position from which a broken stream continues, if the request has Last-Event-ID. For
+// APIs whose streams have one answer, and positions that count text. Errors: invalid_value (not a
+// stream, or a place of another API).
 result<void> resume_answer(const http_call& call, openai_generate& asked);
 
 // Refuses to resume a stream, for routes whose events have no ids. Errors: unsupported_parameter.

@@ -247,8 +247,8 @@ public:
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
       enter();
-      // An error of a single call is cleared when it is read. One that destroyed the context is
-      // returned by every call, and so is an unfinished capture.
+      // Reading clears the error of a single call. An error that destroyed the context, or an
+      // unfinished capture, is returned by every call.
       static_cast<void>(cudaGetLastError());
       const auto state = cudaStreamQuery(*stream_);
       if (state != cudaSuccess && state != cudaErrorNotReady)

@@ -1,8 +1,8 @@
 """Prompt lookup over kinds of text: tokens/s with guesses beside the same requests without, on one server, in turns.
 
-Called by run.py. The kinds differ in how much of the answer stands in the prompt already, which is all that prompt lookup
-lives from. Answers end where the model ends them: made to go on, a small model repeats itself, and guessing would look
-better than it is.
+Called by run.py. The kinds differ in how much of the answer is already in the prompt, which prompt lookup depends on.
+Answers end where the model ends them. Forced to continue, a small model repeats itself, and speculation would look better
+than it is.
 """
 import concurrent.futures
 import http.client
@@ -14,7 +14,7 @@ import servers
 from settings import say
 
 STREAMS = (1, 3)  # both below the default of model.speculative_disable_by_batch_size
-GUESSES = (0, 3)  # num_speculative_tokens: none, which the others are compared with, and the default
+GUESSES = (0, 3)  # num_speculative_tokens: 0, the baseline, and the default
 MAX_TOKENS = 160
 TIMEOUT_SECONDS = 300
 

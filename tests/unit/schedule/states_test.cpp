@@ -237,7 +237,7 @@ TEST_CASE("a sequence that decodes keeps one state of its output for others, its
   f.run_all();
   auto ids = ids_from(10, 9);
   ids.insert(ids.end(), 12, 5);
-  f.ask(ids); // the state behind 16 is gone, that behind 28 too far: the prompt's is left
+  f.ask(ids); // the state after 16 is gone and that after 28 is too far: the prompt's remains
   CHECK(f.next_slice().position == 8);
   f.answer(f.batch);
   f.run_all();
