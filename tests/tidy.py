@@ -40,6 +40,8 @@ LIBRARY_ROOMS = {
     r"<archive": ["cluster/models/packed_files", "tests/"],
 }
 FILE_LINES_MAX, LINE_CHARS_MAX = 500, 110
+PAGE_LINE_CHARS_MAX, PAGE_CELL_CHARS_MAX = 105, 120  # of Markdown outside of code; a link counts as its text
+WRITTEN_PAGES = ("docs/decisions/0", "docs/develop/tested-", "tests/")  # decisions as they were written; lists of tests
 BANNED_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|manager|impl|misc)(_|\.|$)")
 
 
@@ -103,6 +105,22 @@ def check_source(path, offences):
             say(number, "output belongs to main and the benches")
 
 
+def check_page(path, offences):
+    name = path.relative_to(ROOT).as_posix()
+    in_code = in_results = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        in_code ^= line.strip().startswith("```")
+        in_results = ("<!-- results" in line or in_results) and "<!-- end of results" not in line
+        if in_code or in_results or name.startswith(WRITTEN_PAGES):
+            continue
+        if line.startswith("|"):
+            cells = re.sub(r"\]\([^)]*\)", "]", line).strip("|").split(" | ")
+            if longest := [c for c in cells if len(c.strip()) > PAGE_CELL_CHARS_MAX]:
+                offences.append(f"{name}:{number}: a cell of {len(longest[0].strip())} characters")
+        elif len(line) > PAGE_LINE_CHARS_MAX and not line.lstrip().startswith(("<", "[![")):
+            offences.append(f"{name}:{number}: {len(line)} characters; wrap prose at 100")
+
+
 def main():
     offences = []
     build = cmake_text()
@@ -111,6 +129,7 @@ def main():
         if path.suffix == ".cpp" and path.name not in build:
             offences.append(f"{path.relative_to(ROOT)}: in no CMakeLists.txt")
     for path in tracked("*.md"):
+        check_page(path, offences)
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             if not (path.parent / link).exists():
                 offences.append(f"{path.relative_to(ROOT)}: broken link {link}")
