@@ -43,7 +43,7 @@ int command_down(const std::string& which, std::chrono::seconds patience) {
     for (const auto& record : dir->alive())
       signal_recorded(record, number);
     if (wait_gone(*dir, clock::now() + std::chrono::seconds(5))) {
-      std::puts(has_root ? "stopped (what did not go by itself was ended)"
+      std::puts(has_root ? "stopped (processes that did not end by themselves were killed)"
                          : "stopped (there was no root)");
       return 0;
     }

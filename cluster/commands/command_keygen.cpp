@@ -50,7 +50,7 @@ int command_keygen(const keygen_options& options) {
     return api_key(options);
   if (options.admin)
     return refuse_command(
-        fail(errc::bad_config, "--admin is of an API key: give --api NAME as well"));
+        fail(errc::bad_config, "--admin is for an API key: give --api NAME as well"));
   return machine_key(options.file);
 }
 

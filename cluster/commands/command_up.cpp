@@ -188,7 +188,7 @@ int command_up(const up_options& given) {
   if (is_left) {
     auto recorded = recorded_plan(*dir);
     if (!recorded)
-      return refused(left_with_another(*dir, config->name, "and has noted no plan"));
+      return refused(left_with_another(*dir, config->name, "and has recorded no plan"));
     with = std::move(*recorded);
     auto members = with.members; // of that cluster, except for nodes that were added to nodes.toml
     if (auto ok = assign_agent_indices(members, *config); !ok)

@@ -321,7 +321,7 @@ result<file_choice> choose_files(const std::vector<hub_file>& all, const std::st
                                  const std::optional<memory_room>& room) {
   const gguf_files files(all);
   if (files.empty() && !quant.empty())
-    return fail(errc::not_found, "it has no GGUF files, of which {} would choose one", quant);
+    return fail(errc::not_found, "it has no GGUF files, so {} cannot choose one", quant);
   auto choice = files.empty()   ? choose_directory(all)
                 : quant.empty() ? choose_best(files, room)
                                 : choose_named(files, quant);

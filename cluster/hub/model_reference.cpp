@@ -70,7 +70,7 @@ result<model_reference> parse_repository(std::string_view given, std::string_vie
   const bool has_revision = rest.find('@') != rest.npos;
   if (auto revision = taken_behind(rest, '@'); has_revision) {
     if (!is_revision(revision))
-      return bad_reference(given, "what is behind @ is no revision");
+      return bad_reference(given, "the text after @ is no revision");
     r.revision = std::move(revision);
   }
   const bool has_quant = rest.find(':') != rest.npos;

@@ -261,7 +261,7 @@ result<launch_line> read_services(const YAML::Node& root, const std::string& ser
     std::vector<std::string> names;
     for (const auto& [name, line] : servers)
       names.push_back(name);
-    return fail(errc::bad_config, "it has several servers: name one of {} behind the file",
+    return fail(errc::bad_config, "it has several servers: name one of {} after the file",
                 fmt::join(names, ", "));
   }
   return std::move(servers.front().second);

@@ -225,7 +225,7 @@ result<launch_line> read_container(std::span<const std::string> args) {
     rest = rest.subspan(1);
   if (rest.empty() || (rest[0] != "run" && rest[0] != "create"))
     return fail(errc::bad_config,
-                "of containers `run` and `create` are read, and compose files by their name: "
+                "only `run` and `create` of a container tool are read, and compose files by name: "
                 "`cluster import compose.yaml`");
   rest = rest.subspan(1);
   std::optional<std::string> entry_point;

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view buckets = "histograms have buckets of their own";
 constexpr std::string_view highest_first = "PRIORITIES ARE VLLM'S: lower numbers are served first";
-constexpr std::string_view offload = "model.swap_space is where KV goes that has no room";
+constexpr std::string_view offload = "model.swap_space takes KV that has no room";
 
 constexpr option sglang_options[] = {
     {"--model-path --model", kind::model},

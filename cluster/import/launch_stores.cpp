@@ -37,7 +37,7 @@ constexpr std::string_view no_grpc_limits = "connections over gRPC have bounds o
 constexpr std::string_view loads_at_once = "models start in parallel";
 constexpr std::string_view backends =
     "backends are handlers and engines (docs/apis/workers/first.md)";
-constexpr std::string_view traced = "gateway.otlp_endpoint is where spans go";
+constexpr std::string_view traced = "gateway.otlp_endpoint receives the spans";
 
 constexpr option triton_options[] = {
     {"--model-repository --model-store", kind::several, "repository"},
@@ -59,9 +59,9 @@ constexpr option triton_options[] = {
     {"--exit-on-error --strict-readiness --model-load-retry-count", kind::without_a_value,
      "a model that cannot be served is UNAVAILABLE and costs the others nothing"},
     {"--disable-auto-complete-config", kind::without,
-     "what config.pbtxt omits is completed from the model's files"},
+     "fields that config.pbtxt omits come from the model's files"},
     {"--strict-model-config", kind::without_a_value,
-     "what config.pbtxt omits is completed from the model's files"},
+     "fields that config.pbtxt omits come from the model's files"},
     {"--model-config-name", kind::without_a_value, "CONFIG.PBTXT ALONE IS READ"},
     {"--model-namespacing", kind::without_a_value, "MODELS HAVE ONE NAME SPACE"},
     {"--model-load-thread-count --model-load-gpu-limit", kind::without_a_value, loads_at_once},
@@ -100,7 +100,7 @@ constexpr option triton_options[] = {
     {"--cache-config --cache-directory --response-cache-byte-size", kind::without_a_value,
      "answers are not kept"},
     {"--rate-limit --rate-limit-resource", kind::without_a_value,
-     "queues of models bound what runs"},
+     "the queues of models set the bounds"},
     {"--backend-directory --backend-config --repoagent-directory", kind::without_a_value, backends},
 };
 

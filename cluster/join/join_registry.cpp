@@ -278,7 +278,7 @@ join_answer join_registry::answer(const key_change& c, const std::string& public
     const bool is_named =
         m != expected_.end() && !m->named_key.empty() && m->named_key != public_key;
     return {join_state::recorded,
-            is_named ? fmt::format("nodes.toml names the key before: write public_key = \"{}\" "
+            is_named ? fmt::format("nodes.toml names the previous key: write public_key = \"{}\" "
                                    "there for node {}, ahead of the next `cluster up`",
                                    public_key, c.node)
                      : "",

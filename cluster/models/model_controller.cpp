@@ -381,7 +381,7 @@ void model_controller::publish() {
     note_missing(now);
     if (config_.has_changing_models())
       if (auto ok = record_models(dir_, registry_.record()); !ok)
-        spdlog::error("the worker models cannot be noted: {}", ok.error().message);
+        spdlog::error("the worker models cannot be recorded: {}", ok.error().message);
     std::set<std::uint64_t> running;
     for (const auto& m : now.all)
       running.insert(m.revision);

@@ -172,7 +172,7 @@ void model_registry::tick(instant now) {
   for (auto& r : revisions_)
     if (r.model.state == model_state::unloading && now - r.since >= how_.drain_max) {
       remarks_.push_back(
-          fmt::format("{}: not all that it had was done within its time", text_of(r.model)));
+          fmt::format("{}: some of its requests did not finish in time", text_of(r.model)));
       r.is_void = true;
       stop(r, "unloaded", now);
       is_late = true;

@@ -331,7 +331,7 @@ void model_registry::reject(const std::string& name, const std::string& archive,
   std::erase_if(rejected_, [&](const rejected_model& other) {
     return other.name == p.name && other.archive == p.archive;
   });
-  remarks_.push_back(fmt::format("{} is passed over: {}", p.name, p.why));
+  remarks_.push_back(fmt::format("{} is skipped: {}", p.name, p.why));
   rejected_.push_back(std::move(p));
   has_changed_ = true;
 }

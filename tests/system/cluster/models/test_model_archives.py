@@ -176,7 +176,7 @@ def test_what_cannot_be_served_is_said_wherever_it_is_looked_for(store):
     listed = {m["modelName"] for m in store.ask("GET", "/models")[1]["models"]}
     assert "packed" in listed and "junk.mar" not in listed  # there a model is one that is registered
     shown = store.output.read_text()
-    assert "is passed over" in log and "is passed over" not in shown and "is up (pid" not in shown  # the terminal shows the progress, not the log
+    assert "is skipped" in log and "is skipped" not in shown and "is up (pid" not in shown  # the terminal shows the progress, not the log
     assert "is being read" not in shown
     tgz(store.store / "junk.mar", files_of("mended", "'mended'"), "mended")
     assert store.register("junk.mar", initial_workers=1, synchronous="true")[0] == 200
@@ -202,4 +202,4 @@ def test_a_misspelt_name_of_a_repository_is_in_its_index():
             index = {one["name"]: one for one in client.get_model_repository_index()}
             assert "leads nowhere" in index["nowhere"]["reason"]
         assert any(p["name"] == "model-scael" for p in cluster.status()["processes"])
-        assert "scael is passed over" in (cluster.directory / "run" / "root.log").read_text()
+        assert "scael is skipped" in (cluster.directory / "run" / "root.log").read_text()

@@ -208,7 +208,7 @@ TEST_CASE("compose files without exactly one server are refused with their servi
       0);
   CHECK(refused("services: {a: {image: x}}", "b") == "it has no service 'b'");
   CHECK(refused("services: {a: {image: vllm/vllm-openai}, b: {image: vllm/vllm-openai}}")
-            .find("name one of a, b behind the file") != std::string::npos);
+            .find("name one of a, b after the file") != std::string::npos);
   CHECK(refused("[").find("line 1") == 0);
   CHECK(refused("services: 3").find("no services") != std::string::npos);
   CHECK(refused("services: {a: {image: vllm/vllm-openai, command: \"'\"}}").find("quote") !=
