@@ -2,17 +2,14 @@
 some of them as control tokens, which an answer's text does not have otherwise. Calls are kept by the grammar, whole and streamed, also when
 a process is killed in the middle."""
 import json
-import shutil
 import urllib.request
 
 import jsonschema
 import openai
 import pytest
-from harness import ROOT, running
+from harness import running
+from marked_model import marked_model
 
-MODEL = ROOT / "tests/data/model/checkpoint"
-# Tokens that occur in no other text.
-WORDS = ["Ġfour", "ght", "Ġfox", "Ġsix", "Ġseve", "Ġit", "Ġis", "Ġans"]
 # The template's marks, and the ones that are control tokens.
 FORMATS = {
     "qwen_xml": ("<tool_call>\n<function=x>\n<parameter=y>\n", []),
@@ -41,26 +38,10 @@ ASK = {"model": "smollm2", "messages": [{"role": "user", "content": "Go"}], "max
 NAMED = {"type": "function", "function": {"name": "note"}}
 
 
-def model_of(directory, marks, controls):
-    copy = shutil.copytree(MODEL, directory / "model")
-    tokenizer = json.loads((copy / "tokenizer.json").read_text())
-    vocab = tokenizer["model"]["vocab"]
-    replaced = dict(zip(WORDS, controls))
-    for word, mark in replaced.items():
-        number = vocab.pop(word)
-        vocab[mark] = number
-        tokenizer["added_tokens"].append({"id": number, "content": mark, "single_word": False, "lstrip": False, "rstrip": False,
-                                          "normalized": False, "special": True})
-    tokenizer["model"]["merges"] = [m for m in tokenizer["model"]["merges"] if "".join(m) not in replaced]
-    tokenizer["added_tokens"].sort(key=lambda token: token["id"])
-    (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (copy / "chat_template.jinja").write_text(TEMPLATE % marks)
-    return copy
-
-
 @pytest.fixture(scope="module", params=FORMATS)
 def cluster(request, tmp_path_factory):
-    with running(path=model_of(tmp_path_factory.mktemp(request.param), *FORMATS[request.param])) as c:
+    marks, controls = FORMATS[request.param]
+    with running(path=marked_model(tmp_path_factory.mktemp(request.param), controls, TEMPLATE % marks, are_control=True)) as c:
         c.format = request.param
         yield c
 

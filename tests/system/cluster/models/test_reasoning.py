@@ -2,7 +2,6 @@
 random weights and Qwen 3's marks in its vocabulary and template. A budget ends its reasoning."""
 import json
 import re
-import shutil
 import subprocess
 
 import anthropic
@@ -10,10 +9,10 @@ import ollama
 import openai
 import pytest
 from harness import ROOT, running
+from marked_model import marked_model
 from streams import Stream
 
-MODEL = ROOT / "tests/data/model/checkpoint"
-MARKS = {"Ġfour": "<think>", "ght": "</think>"}  # two tokens that occur in no other text
+MARKS = ["<think>", "</think>"]
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.reasoning_content %}<think>
 {{ m.reasoning_content }}
@@ -32,25 +31,9 @@ BUDGET = 12
 ASKED = {"messages": ASK, "max_tokens": 40, "temperature": 0, "ignore_eos": True, "thinking_token_budget": BUDGET}
 
 
-def thinking_model(directory):
-    copy = shutil.copytree(MODEL, directory / "model")
-    tokenizer = json.loads((copy / "tokenizer.json").read_text())
-    vocab = tokenizer["model"]["vocab"]
-    for word, mark in MARKS.items():
-        number = vocab.pop(word)
-        vocab[mark] = number
-        tokenizer["added_tokens"].append({"id": number, "content": mark, "single_word": False, "lstrip": False, "rstrip": False,
-                                          "normalized": False, "special": False})
-    tokenizer["model"]["merges"] = [m for m in tokenizer["model"]["merges"] if "".join(m) not in MARKS]
-    tokenizer["added_tokens"].sort(key=lambda token: token["id"])
-    (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (copy / "chat_template.jinja").write_text(TEMPLATE)
-    return copy
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with running(path=thinking_model(tmp_path_factory.mktemp("thinks"))) as c:
+    with running(path=marked_model(tmp_path_factory.mktemp("thinks"), MARKS, TEMPLATE, are_control=False)) as c:
         yield c
 
 
