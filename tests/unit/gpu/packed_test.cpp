@@ -47,6 +47,21 @@ struct packed_matrix {
                           values.data() + o * own.values, scales.data() + o * own.scales));
   }
 
+  // Its product with rows of `kind`, to float32.
+  few_rows_args product(element kind, std::uint32_t rows, const void* in, float* out) const {
+    return {.kind = kind,
+            .form = form,
+            .group = group,
+            .rows = rows,
+            .columns = columns,
+            .outputs = outputs,
+            .in = in,
+            .values = values.data(),
+            .scales = scales.data(),
+            .out = out,
+            .is_out_f32 = true};
+  }
+
   // Decoded from the bytes, as packed_format.hpp specifies.
   std::vector<double> numbers() const {
     std::vector<double> out;
@@ -197,18 +212,7 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
     std::vector<float> alone_out;
     for (const std::uint32_t lanes : {1U, 3U, 8U}) {
       std::vector<float> out(rows * outputs);
-      few_rows_args a{};
-      a.kind = kind;
-      a.form = f.form;
-      a.group = f.group;
-      a.rows = rows;
-      a.columns = columns;
-      a.outputs = outputs;
-      a.in = in.data();
-      a.values = packed.values.data();
-      a.scales = packed.scales.data();
-      a.out = out.data();
-      a.is_out_f32 = true;
+      few_rows_args a = packed.product(kind, rows, in.data(), out.data());
       const auto run = [&]<class Output>(Output) {
         for (std::uint64_t o = 0; o < outputs; ++o)
           run_lanes(lanes, [&](thread_lane& lane) {
@@ -284,18 +288,7 @@ TEST_CASE_TEMPLATE("tiles of rows with packed weights are sums of their numbers"
                            packed.scales.data(), elements.data()},
                           nullptr);
     std::vector<float> out(rows * outputs, -1.0F);
-    few_rows_args a{};
-    a.kind = kind_of<T>;
-    a.form = f.form;
-    a.group = f.group;
-    a.rows = rows;
-    a.columns = columns;
-    a.outputs = outputs;
-    a.in = in.data();
-    a.values = packed.values.data();
-    a.scales = packed.scales.data();
-    a.out = out.data();
-    a.is_out_f32 = true;
+    const few_rows_args a = packed.product(kind_of<T>, rows, in.data(), out.data());
     const auto run = [&]<class Output>(Output) {
       for (std::uint32_t row = 0; row < rows; row += tiles * tile_rows)
         for (std::uint64_t o = 0; o < outputs; o += tile_outputs)
