@@ -80,7 +80,8 @@ MetricFamily histogram_from(std::string_view name, const MetricFamily& bucket,
       m.label.push_back({label, value});
     m.histogram.sample_sum = value_at(sums, labels);
     m.histogram.sample_count = static_cast<std::uint64_t>(value_at(counts, labels));
-    double below = 0; // processes with other bounds leave gaps: a bucket has at least the one below
+    double below =
+        0; // a process with other bounds leaves gaps, which take the count of the bucket below
     for (const auto& [bound, value] : buckets) {
       below = std::max(below, value);
       m.histogram.bucket.push_back({static_cast<std::uint64_t>(below), bound});

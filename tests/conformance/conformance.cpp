@@ -251,7 +251,7 @@ void draws_by_the_contract(const subject& s) {
     d.sampling.temperature = 0.5F + 0.25F * static_cast<float>(seed % 4);
     d.sampling.top_k = seed % 3 == 0 ? 5 : 0;
     d.sampling.min_p = seed % 5 == 0 ? 0.01F : 0;
-    if (seed % 2 == 0) { // those without a test whether a logit is above 0
+    if (seed % 2 == 0) { // repetition_penalty tests the sign of a logit; these do not
       d.sampling.presence_penalty = 0.5F;
       d.sampling.frequency_penalty = 0.25F;
       d.history = {{tokens[0], 1, 0}, {tokens[1], 0, 2}};
