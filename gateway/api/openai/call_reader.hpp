@@ -74,6 +74,31 @@ private:
   std::set<std::string, std::less<>> keys_; // of the last call's arguments, so far
 };
 
+// A reader as a sequence of states, the last of which is State::end.
+template <class State>
+class stateful_call_reader : public call_reader {
+public:
+  verdict read(std::string_view text, bool is_over) final {
+    auto now = verdict::whole;
+    while (now == verdict::whole && state_ != State::end) {
+      now = step(text, is_over);
+    }
+    return now;
+  }
+
+protected:
+  using call_reader::call_reader;
+  // Reads the part of state_, and calls then().
+  virtual verdict step(std::string_view text, bool is_over) = 0;
+  // The next state, once the part is whole.
+  verdict then(State next, verdict now) noexcept {
+    state_ = now == verdict::whole ? next : state_;
+    return now;
+  }
+
+  State state_{}; // the first one
+};
+
 // Requires: the format's syntax is not `json`. `how` outlives the reader.
 std::unique_ptr<call_reader> make_call_reader(const call_reading& how);
 std::unique_ptr<call_reader> make_named_call_reader(const text::call_row& row,

@@ -9,27 +9,21 @@ namespace {
 
 constexpr std::size_t literal_key_bytes_max = 256;
 
-class literal_call_reader final : public call_reader {
+//   open -> name -> first --key--> key -> value -> next -> key or closed
+//                     +--closed--> after --another call--> name
+//                                    +--call_close--> end
+enum class literal_state : std::uint8_t { open, name, begin, first, key, value, next, after, end };
+
+class literal_call_reader final : public stateful_call_reader<literal_state> {
 public:
   literal_call_reader(const text::call_row& row, const call_reading& how)
-      : call_reader(row, how), is_python_(row.syntax == text::call_syntax::python),
+      : stateful_call_reader(row, how), is_python_(row.syntax == text::call_syntax::python),
         scanner_(row.quote) {}
 
-  verdict read(std::string_view text, bool is_over) override {
-    auto now = verdict::whole;
-    while (now == verdict::whole && state_ != state::end) {
-      now = step(text, is_over);
-    }
-    return now;
-  }
-
 private:
-  //   open -> name -> first --key--> key -> value -> next -> key or closed
-  //                     +--closed--> after --another call--> name
-  //                                    +--call_close--> end
-  enum class state : std::uint8_t { open, name, begin, first, key, value, next, after, end };
+  using state = literal_state;
 
-  verdict step(std::string_view text, bool is_over) {
+  verdict step(std::string_view text, bool is_over) override {
     switch (state_) {
     case state::open:
       return then(state::name, read_open(text, is_over));
@@ -51,11 +45,6 @@ private:
       break;
     }
     return verdict::whole;
-  }
-
-  verdict then(state next, verdict now) {
-    state_ = now == verdict::whole ? next : state_;
-    return now;
   }
 
   char closes() const noexcept { return is_python_ ? ')' : '}'; }
@@ -145,7 +134,6 @@ private:
   }
 
   bool is_python_;
-  state state_ = state::open;
   literal_scanner scanner_;
   std::size_t value_at_ = 0;
 };

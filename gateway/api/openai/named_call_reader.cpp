@@ -7,36 +7,28 @@ namespace {
 // Bytes between a name and the mark behind it: a number, an id, a type.
 constexpr std::size_t aside_bytes_max = 80;
 
-class named_call_reader final : public call_reader {
-public:
-  named_call_reader(const text::call_row& row, const call_reading& how) : call_reader(row, how) {}
+enum class named_state : std::uint8_t { open, name, aside, arguments, close, end };
 
-  verdict read(std::string_view text, bool is_over) override {
-    auto now = verdict::whole;
-    while (now == verdict::whole && state_ != state::end) {
-      now = step(text, is_over);
-      if (now == verdict::whole) {
-        state_ = static_cast<state>(static_cast<int>(state_) + 1);
-      }
-    }
-    return now;
-  }
+class named_call_reader final : public stateful_call_reader<named_state> {
+public:
+  named_call_reader(const text::call_row& row, const call_reading& how)
+      : stateful_call_reader(row, how) {}
 
 private:
-  enum class state : std::uint8_t { open, name, aside, arguments, close, end };
+  using state = named_state;
 
-  verdict step(std::string_view text, bool is_over) {
+  verdict step(std::string_view text, bool is_over) override {
     switch (state_) {
     case state::open:
-      return read_open(text, is_over);
+      return then(state::name, read_open(text, is_over));
     case state::name:
-      return read_name(text, is_over);
+      return then(state::aside, read_name(text, is_over));
     case state::aside:
-      return read_aside(text, is_over);
+      return then(state::arguments, read_aside(text, is_over));
     case state::arguments:
-      return read_arguments(text);
+      return then(state::close, read_arguments(text));
     case state::close:
-      return read_close(text, is_over);
+      return then(state::end, read_close(text, is_over));
     case state::end:
       break;
     }
@@ -94,7 +86,6 @@ private:
     return now == text_match::no && !row_.ends_by_control ? verdict::bad : verdict::whole;
   }
 
-  state state_ = state::open;
   json_scanner scanner_;
 };
 

@@ -10,26 +10,20 @@ namespace {
 constexpr std::size_t tagged_key_bytes_max = 256;
 constexpr auto only_text = grammar::bit_of(grammar::json_value::kind::string);
 
-class tagged_call_reader final : public call_reader {
+//   open -> name -> next --key--> key -> value -> next
+//                     +--call_close--> end
+enum class tagged_state : std::uint8_t { open, name, name_close, next, key, value, end };
+
+class tagged_call_reader final : public stateful_call_reader<tagged_state> {
 public:
   tagged_call_reader(const text::call_row& row, const call_reading& how)
-      : call_reader(row, how), value_end_(without_space(row.value_close)),
+      : stateful_call_reader(row, how), value_end_(without_space(row.value_close)),
         key_end_(row.key_close.substr(0, row.key_close.find_first_of(call_space))) {}
 
-  verdict read(std::string_view text, bool is_over) override {
-    auto now = verdict::whole;
-    while (now == verdict::whole && state_ != state::end) {
-      now = step(text, is_over);
-    }
-    return now;
-  }
-
 private:
-  //   open -> name -> next --key--> key -> value -> next
-  //                     +--call_close--> end
-  enum class state : std::uint8_t { open, name, name_close, next, key, value, end };
+  using state = tagged_state;
 
-  verdict step(std::string_view text, bool is_over) {
+  verdict step(std::string_view text, bool is_over) override {
     switch (state_) {
     case state::open:
       return then(state::name, read_open(text, is_over));
@@ -47,11 +41,6 @@ private:
       break;
     }
     return verdict::whole;
-  }
-
-  verdict then(state next, verdict now) {
-    state_ = now == verdict::whole ? next : state_;
-    return now;
   }
 
   verdict read_next(std::string_view text, bool is_over) {
@@ -142,7 +131,6 @@ private:
   }
 
   std::string_view value_end_, key_end_;
-  state state_ = state::open;
   grammar::value_kinds kinds_ = grammar::all_kinds; // of the argument
   std::size_t scanned_ = 0;                         // no value_end_ begins before
   bool is_trimmed_ = false;                         // a line end before it is left out
