@@ -62,19 +62,6 @@ BATON_BODY float scale_of_norm(Team& team, float squares, std::uint32_t width, f
   return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
 }
 
-template <std::uint32_t Run, class Team>
-BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width, float epsilon) {
-  float squares = 0;
-  for (std::uint32_t i = team.lane * Run; i < width; i += team.lanes * Run) {
-    run_of<float, Run> x;
-    x.load(row + i);
-    BATON_UNROLL
-    for (std::uint32_t k = 0; k < Run; ++k)
-      squares += x.value[k] * x.value[k];
-  }
-  return scale_of_norm(team, squares, width, epsilon);
-}
-
 // A lane's part of the squares of the deviations from `mean`.
 template <std::uint32_t Run, class Team>
 BATON_BODY float squares_around(Team& team, const float* row, std::uint32_t width, float mean) {
@@ -87,6 +74,11 @@ BATON_BODY float squares_around(Team& team, const float* row, std::uint32_t widt
       squares += (x.value[k] - mean) * (x.value[k] - mean);
   }
   return squares;
+}
+
+template <std::uint32_t Run, class Team>
+BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width, float epsilon) {
+  return scale_of_norm(team, squares_around<Run>(team, row, width, 0), width, epsilon);
 }
 
 // Requires: rows consist of whole runs.

@@ -111,22 +111,14 @@ public:
     plugin::extent found;
     if (!shard_.find(shard_.context, first, &found))
       return nullptr;
-    memory_.push_back(on_.take(2 * count * columns * sizeof(float)));
-    auto* to = memory_.back().as<std::byte>();
+    auto* to = take(2 * count * columns * sizeof(float));
     const auto* begin = memory_.back().as<float>();
     for (std::uint64_t row = 0; row < count; ++row)
       for (const auto& name : {first, second}) {
         if (!shard_.find(shard_.context, name, &found) || found.columns != columns ||
             found.rows != count)
           throw refused(plugin::status::unsupported_model, "biases of experts have wrong sizes");
-        chunks_.push_back({.name = name,
-                           .first = row,
-                           .rows = 1,
-                           .row_bytes = columns * sizeof(float),
-                           .as = element::f32,
-                           .to = to,
-                           .scales = nullptr});
-        to += columns * sizeof(float);
+        add_row(name, row, columns, to);
       }
     return begin;
   }
@@ -138,20 +130,12 @@ public:
       return nullptr;
     for (const auto& [name, columns] : parts)
       total += columns;
-    memory_.push_back(on_.take(total * sizeof(float)));
-    auto* to = memory_.back().as<std::byte>();
+    auto* to = take(total * sizeof(float));
     const auto* begin = memory_.back().as<float>();
     for (const auto& [name, columns] : parts) {
       if (!shard_.find(shard_.context, name, &found) || found.columns != columns)
         throw refused(plugin::status::unsupported_model, "attention biases have wrong sizes");
-      chunks_.push_back({.name = name,
-                         .first = 0,
-                         .rows = 1,
-                         .row_bytes = columns * sizeof(float),
-                         .as = element::f32,
-                         .to = to,
-                         .scales = nullptr});
-      to += columns * sizeof(float);
+      add_row(name, 0, columns, to);
     }
     return begin;
   }
@@ -189,6 +173,17 @@ private:
   std::byte* take(std::uint64_t bytes) {
     memory_.push_back(on_.take(bytes));
     return memory_.back().as<std::byte>();
+  }
+  // One row as floats, at `to`, which moves behind it.
+  void add_row(weight_name name, std::uint64_t row, std::uint64_t columns, std::byte*& to) {
+    chunks_.push_back({.name = name,
+                       .first = row,
+                       .rows = 1,
+                       .row_bytes = columns * sizeof(float),
+                       .as = element::f32,
+                       .to = to,
+                       .scales = nullptr});
+    to += columns * sizeof(float);
   }
 
   void check_columns(const weight_name& name, quantization form, std::uint64_t columns) const {
