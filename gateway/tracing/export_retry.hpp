@@ -1,4 +1,4 @@
-// Decides whether and when spans are sent again that a collector did not take
+// Decides whether and when to send spans again that a collector did not take
 // (https://opentelemetry.io/docs/specs/otlp/#otlphttp, "Failures"). Pure: time is an argument.
 #pragma once
 

@@ -23,8 +23,8 @@ struct call_reading {
   call_format format = call_format::hermes;
   std::vector<std::string> names; // of the tools: letters, digits, '_' and '-'
   bool is_constrained = false;    // generated under the grammar of these calls
-  // The schemas of the tools' arguments, in the order of the names; or none. They say what a value
-  // is that is written bare.
+  // The schemas of the tools' arguments, in the order of the names; or none. They give
+  // values without quotes their types.
   std::vector<grammar::json_value> schemas{};
 };
 
