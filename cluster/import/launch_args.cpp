@@ -36,6 +36,15 @@ const option* option_with_prefix(const dialect& in, std::string_view name) {
   return found;
 }
 
+// The switch without a counterpart whose form for "off" this is: "--no-trust-remote-code".
+const option* option_negated(const dialect& in, std::string_view name) {
+  constexpr std::string_view lead = "--no-";
+  if (!in.has_negations || !name.starts_with(lead))
+    return nullptr;
+  const auto* o = find_option(in, fmt::format("--{}", name.substr(lead.size())));
+  return o && o->is == kind::without ? o : nullptr;
+}
+
 // Values of switches that take one in some versions.
 bool is_switch_value(std::string_view arg) {
   constexpr std::string_view args[] = {"true", "false", "True", "False", "on", "off", "auto"};
@@ -97,6 +106,8 @@ result<parsed_args> parse_args(const dialect& in, std::span<const std::string> a
     parsed.what = find_option(in, parsed.name);
     if (!parsed.what && !belongs_to_another)
       parsed.what = option_with_prefix(in, parsed.name);
+    if (!parsed.what && !belongs_to_another)
+      parsed.what = option_negated(in, parsed.name);
     const bool bare = parsed.what && is_bare(parsed.what->is);
     const auto refuse = [&](std::string_view why) {
       return fail_param(errc::bad_config, parsed.name.c_str(), "{} {}", parsed.name, why);

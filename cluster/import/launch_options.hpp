@@ -1,6 +1,6 @@
 // Options of other servers' start commands, as data: a row for each option, with its counterpart
 // here. Names and meanings come from the servers' own sources:
-//   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/openai/cli_args.py
+//   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/common/cli_args.py (of 0.33)
 //   TGI        launcher/src/main.rs
 //   llama.cpp  common/arg.cpp, tools/server/README.md
 //   SGLang     python/sglang/srt/server_args.py, docs/advanced_features/server_arguments.md
@@ -58,6 +58,7 @@ struct dialect {
   std::string_view variables; // prefix of its environment variables; "-": none are read
   bool accepts_prefixes;      // whether a unique prefix of an option's name is accepted
   std::span<const option> options;
+  bool has_negations = false; // whether each switch has a form that begins with --no-
 };
 
 extern const dialect vllm, tgi, llama, sglang;
@@ -101,7 +102,9 @@ inline constexpr std::string_view no_draft =
     "draft tokens come from the text so far (ngram), not from another model";
 inline constexpr std::string_view formed = "the scheduler forms steps anew whenever one has ended";
 inline constexpr std::string_view no_experts = "experts are placed with their layer";
-inline constexpr std::string_view no_mamba = "no model with states of Mamba is served";
+inline constexpr std::string_view states =
+    "states of Mamba have one type, and as many slots as model.max_num_seqs needs";
+inline constexpr std::string_view training = "no other program trains what is served";
 inline constexpr std::string_view whole = "prompts and answers are computed by the same shards";
 inline constexpr std::string_view no_hooks = "no third-party code runs in the server";
 inline constexpr std::string_view requests_set = "requests set it";

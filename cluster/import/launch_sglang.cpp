@@ -175,7 +175,7 @@ constexpr option sglang_options[] = {
      kind::without, why::no_experts},
     {"--max-mamba-cache-size --mamba-ssm-dtype --mamba-full-memory-ratio "
      "--mamba-scheduler-strategy --mamba-track-interval",
-     kind::without_a_value, why::no_mamba},
+     kind::without_a_value, why::states},
     {"--hicache-ratio --hicache-size --hicache-write-policy --hicache-io-backend "
      "--hicache-mem-layout --hicache-storage-backend --hicache-storage-prefetch-policy "
      "--hicache-storage-backend-extra-config --hierarchical-sparse-attention-extra-config",

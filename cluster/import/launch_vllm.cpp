@@ -35,7 +35,7 @@ constexpr option vllm_options[] = {
     {"--no-async-scheduling", kind::off, "model.async_scheduling"},
     {"--shutdown-timeout", kind::number, "cluster.shutdown_timeout", 0, 86'400},
     {"--speculative-config -sc", kind::speculative},
-    {"--num-speculative-tokens", kind::number, "model.num_speculative_tokens", 0, 16},
+    {"--num-speculative-tokens --spec-tokens", kind::number, "model.num_speculative_tokens", 0, 16},
     {"--ngram-prompt-lookup-max", kind::number, "model.prompt_lookup_max", 1, 16},
     {"--ngram-prompt-lookup-min", kind::number, "model.prompt_lookup_min", 1, 16},
     {"--speculative-disable-by-batch-size", kind::number, "model.speculative_disable_by_batch_size",
@@ -43,7 +43,8 @@ constexpr option vllm_options[] = {
     {"--speculative-model --speculative-model-quantization --speculative-max-model-len "
      "--speculative-draft-tensor-parallel-size -spec-draft-tp --spec-decoding-acceptance-method "
      "--typical-acceptance-sampler-posterior-threshold "
-     "--typical-acceptance-sampler-posterior-alpha --disable-logprobs-during-spec-decoding",
+     "--typical-acceptance-sampler-posterior-alpha --disable-logprobs-during-spec-decoding "
+     "--spec-method --spec-model",
      kind::without_a_value, why::no_draft},
     {"--speculative-disable-mqa-scorer", kind::without, why::no_draft},
     {"--enforce-eager", kind::on, "model.enforce_eager"},
@@ -53,9 +54,12 @@ constexpr option vllm_options[] = {
     {"--otlp-traces-endpoint", kind::collector, "gateway.otlp_endpoint"},
     {"--collect-detailed-traces", kind::without_values, "spans cover all phases"},
     {"--uvicorn-log-level", kind::without_a_value, why::logs},
-    {"--gpu-memory-utilization --gpu-memory-utilisation --num-gpu-blocks-override",
+    {"--gpu-memory-utilization --gpu-memory-utilisation --device-memory-utilization "
+     "--num-gpu-blocks-override",
      kind::without_a_value, why::gpu_memory},
-    {"--block-size --prefix-caching-hash-algo --hash-block-size", kind::without_a_value,
+    {"--block-size --prefix-caching-hash-algo --hash-block-size --prefix-match-unit "
+     "--prefix-cache-retention-interval",
+     kind::without_a_value,
      "blocks have 64 positions, and are found by all tokens before their end"},
     {"--enable-chunked-prefill", kind::without, why::always},
     {"--no-enable-chunked-prefill", kind::without,
@@ -65,24 +69,32 @@ constexpr option vllm_options[] = {
      "the chat template defines how a model calls tools"},
     {"--tool-parser-plugin --tool-server --io-processor-plugin --logits-processor-pattern "
      "--worker-cls --worker-extension-cls --scheduler-cls --reasoning-parser-plugin "
-     "--mm-processor-plugin",
+     "--mm-processor-plugin --model-class-overrides",
      kind::without_a_value, why::no_hooks},
     {"--middleware --logits-processors", kind::without_values, why::no_hooks},
-    {"--reasoning-parser", kind::without_a_value, why::thoughts},
+    {"--reasoning-parser --reasoning-config", kind::without_a_value, why::thoughts},
     {"--enable-reasoning", kind::without, why::thoughts},
     {"--exclude-tools-when-tool-choice-none", kind::without, why::always},
     {"--chat-template --tokenizer --tokenizer-mode --tokenizer-revision --load-format "
      "--config-format --hf-config-path --hf-overrides --rope-scaling --rope-theta --code-revision "
      "--runner --convert --task --model-impl --pooler-config --override-pooler-config "
      "--override-attention-dtype --model-loader-extra-config --safetensors-load-strategy "
-     "--pt-load-map-location --chat-template-content-format",
+     "--pt-load-map-location --chat-template-content-format --safetensors-prefetch-num-threads "
+     "--safetensors-prefetch-block-size --diffusion-config -dc --engram-config",
      kind::without_a_value, why::from_file},
     {"--ignore-patterns", kind::without_values, why::from_file},
     {"--disable-sliding-window", kind::without, why::from_file},
     {"--default-chat-template-kwargs", kind::without_a_value,
      "REQUESTS SET IT: chat_template_kwargs"},
+    {"--reasoning-effort-map --anthropic-disabled-thinking-effort", kind::without_a_value,
+     "REQUESTS SET IT: reasoning_effort, in the words of the chat template"},
+    {"--tool-strict-level", kind::without_a_value, "a function's own strict decides"},
+    {"--sse-keep-alive-interval", kind::without_a_value,
+     "a silent stream gets a comment every 15 s"},
     {"--trust-request-chat-template", kind::without, "the template is the model's own"},
-    {"--quantization -q --quantization-param-path", kind::without_a_value, why::packed},
+    {"--quantization -q --quantization-param-path --quantization-config", kind::without_a_value,
+     why::packed},
+    {"--allow-deprecated-quantization", kind::without, why::packed},
     {"--revision --download-dir --hf-token", kind::without_a_value, why::not_downloaded},
     {"--trust-remote-code", kind::without, why::nothing_runs},
     {"--seed", kind::without_a_value, "requests have seeds of their own"},
@@ -106,7 +118,17 @@ constexpr option vllm_options[] = {
     {"--disable-log-stats --aggregate-engine-logging --log-error-stack --use-tqdm-on-load "
      "--no-use-tqdm-on-load",
      kind::without, why::logs},
-    {"--log-config-file --show-hidden-metrics-for-version", kind::without_a_value, why::logs},
+    {"--log-config-file --logging-config --show-hidden-metrics-for-version --jit-monitor-mode",
+     kind::without_a_value, why::logs},
+    {"--watchdog-config", kind::without_a_value, "shards are watched all the time"},
+    {"--enable-logging-iteration-details --jit-monitor-verbose", kind::without, why::logs},
+    {"--log-level", kind::choice, "cluster.log_level", 0, 0,
+     "CRITICAL=error ERROR=error WARNING=warn INFO=info DEBUG=debug NOTSET=debug"},
+    {"--kv-cache-metrics --cudagraph-metrics --enable-mfu-metrics --enable-layerwise-nvtx-tracing",
+     kind::without, "/metrics has the numbers of docs/apis/vllm.md"},
+    {"--kv-cache-metrics-sample --custom-histogram-buckets --per-request-spec-decode-metrics "
+     "--profiler-config",
+     kind::without_a_value, "/metrics has the numbers of docs/apis/vllm.md"},
     {"--allowed-origins --allowed-methods --allowed-headers", kind::without_a_value,
      why::other_pages},
     {"--allow-credentials", kind::without, why::other_pages},
@@ -120,40 +142,63 @@ constexpr option vllm_options[] = {
      "--data-parallel-rank -dpn --data-parallel-start-rank -dpr --data-parallel-size-local -dpl "
      "--data-parallel-address -dpa --data-parallel-rpc-port -dpp --data-parallel-backend -dpb "
      "--data-parallel-supervisor-port --dp-supervisor-probe-interval-s "
-     "--dp-supervisor-probe-timeout-s --dp-supervisor-probe-failure-threshold",
+     "--dp-supervisor-probe-timeout-s --dp-supervisor-probe-failure-threshold "
+     "--distributed-timeout-seconds --cpu-distributed-timeout-seconds --dp-sync-interval "
+     "--elastic-ep-max-dp-size --fault-tolerance-config",
      kind::without_a_value, why::machines},
     {"--headless --data-parallel-hybrid-lb -dph --data-parallel-external-lb -dpe "
-     "--ray-workers-use-nsight --worker-use-ray --engine-use-ray",
+     "--ray-workers-use-nsight --worker-use-ray --engine-use-ray "
+     "--data-parallel-multi-port-external-lb -dpm --enable-elastic-ep --enable-fault-tolerance",
      kind::without, why::machines},
     {"--decode-context-parallel-size -dcp --prefill-context-parallel-size -pcp "
-     "--max-parallel-loading-workers",
+     "--max-parallel-loading-workers --dcp-comm-backend --dcp-kv-cache-interleave-size "
+     "--cp-kv-cache-interleave-size",
      kind::without_a_value, "a stage's ranks share heads, not positions"},
+    {"--dcp-q-replicate --enable-hc-sp --enable-batch-sharded-sampling", kind::without,
+     "a stage's ranks share heads, not positions"},
     {"--disable-custom-all-reduce --disable-nccl-for-dp-synchronization --disable-cascade-attn "
      "--no-disable-cascade-attn --use-v2-block-manager --disable-async-output-proc "
      "--enable-dbo --calculate-kv-scales --kv-sharing-fast-prefill "
-     "--disable-hybrid-kv-cache-manager --no-disable-hybrid-kv-cache-manager",
+     "--disable-hybrid-kv-cache-manager --no-disable-hybrid-kv-cache-manager "
+     "--enable-flashinfer-autotune --monokernel --use-fp64-gumbel --enable-cumem-allocator "
+     "--enable-nccl-comm-suspend --enable-shm-tensor-arena --swa-bounded-replay",
      kind::without, why::kernels},
     {"--compilation-config -O -cc --attention-backend --max-cudagraph-capture-size "
      "--max-seq-len-to-capture --dbo-decode-token-threshold --dbo-prefill-token-threshold "
      "--all2all-backend --optimization-level --performance-mode --attention-config -ac "
-     "--kernel-config",
+     "--kernel-config --moe-backend --linear-backend --gdn-prefill-backend --kda-prefill-backend "
+     "--kda-decode-backend --sparse-indexer-topk-backend --ir-op-priority --ubatch-size",
      kind::without_a_value, why::kernels},
+    {"--kv-cache-dtype-skip-layers", kind::without_values, "the KV cache has one type"},
     {"--cudagraph-capture-sizes --cuda-graph-sizes", kind::without_values, why::kernels},
-    {"--enable-expert-parallel -ep --enable-eplb --eplb-log-balancedness", kind::without,
-     why::no_experts},
+    {"--enable-expert-parallel -ep --enable-eplb --eplb-log-balancedness --enable-ep-weight-filter",
+     kind::without, why::no_experts},
     {"--eplb-config --expert-placement-strategy --num-redundant-experts --eplb-window-size "
      "--eplb-step-interval",
      kind::without_a_value, why::no_experts},
     {"--max-num-partial-prefills --max-long-partial-prefills --long-prefill-token-threshold "
      "--num-lookahead-slots --num-scheduler-steps --scheduler-delay-factor --preemption-mode "
-     "--stream-interval --multi-step-stream-outputs --external-parameters",
+     "--stream-interval --multi-step-stream-outputs --external-parameters "
+     "--prefill-schedule-interval --watermark",
      kind::without_a_value, why::formed},
-    {"--cpu-offload-gb --kv-offloading-size --kv-offloading-backend --mm-processor-cache-gb",
+    {"--max-num-scheduled-tokens --max-num-active-seqs", kind::without_a_value,
+     "model.max_num_batched_tokens and model.max_num_seqs bound a step"},
+    {"--long-prefill-token-threshold-adaptive --scheduler-reserve-full-isl", kind::without,
+     why::formed},
+    {"--cpu-offload-gb --kv-offloading-size --kv-offloading-backend --mm-processor-cache-gb "
+     "--offload-backend --offload-group-size --offload-num-in-group --offload-prefetch-step",
      kind::without_a_value, why::memory},
-    {"--kv-transfer-config --kv-events-config --ec-transfer-config", kind::without_a_value,
-     why::whole},
-    {"--tokens-only", kind::without, why::whole},
-    {"--device", kind::without_a_value, "[[nodes]] names devices"},
+    {"--cpu-offload-params --offload-params", kind::without_values, why::memory},
+    {"--kv-transfer-config --kv-events-config --ec-transfer-config --ec-manager-config",
+     kind::without_a_value, why::whole},
+    {"--tokens-only --enable-scale-out", kind::without, why::whole},
+    {"--device --device-ids", kind::without_a_value, "[[nodes]] names devices"},
+    {"--numa-bind", kind::without, "[[nodes]] names cores"},
+    {"--numa-bind-nodes --numa-bind-cpus", kind::without_values, "[[nodes]] names cores"},
+    {"--watermark-config", kind::without_a_value, "requests set it: TGI's watermark"},
+    {"--weight-transfer-config --aux-output-config", kind::without_a_value, why::training},
+    {"--enable-return-routed-experts --return-sampling-mask --enable-trace-replay", kind::without,
+     why::training},
     {"--guided-decoding-backend --structured-outputs-config "
      "--guided-decoding-disable-additional-properties",
      kind::without_a_value, why::grammar},
@@ -161,28 +206,40 @@ constexpr option vllm_options[] = {
      why::grammar},
     {"--limit-mm-per-prompt --media-io-kwargs --mm-processor-kwargs --mm-processor-cache-type "
      "--mm-shm-cache-max-object-size-mb --mm-encoder-tp-mode --mm-encoder-attn-backend "
-     "--video-pruning-rate --allowed-local-media-path --default-mm-loras",
+     "--video-pruning-rate --allowed-local-media-path --default-mm-loras --video-pruning-method "
+     "--mm-hasher-algorithm --mm-encoder-attn-dtype --mm-encoder-fp8-scale-path "
+     "--mm-encoder-fp8-scale-save-path --mm-encoder-fp8-scale-save-margin --mm-tensor-ipc "
+     "--mm-processor-device --mm-ipc-gpu-memory-gb",
      kind::without_a_value, why::text_only},
     {"--allowed-media-domains", kind::without_values, why::text_only},
     {"--enable-mm-embeds --interleave-mm-strings --skip-mm-profiling "
      "--disable-mm-preprocessor-cache --disable-chunked-mm-input "
      "--enable-multimodal-encoder-data-parallel --language-model-only "
-     "--enable-flash-late-interaction --no-enable-flash-late-interaction",
+     "--enable-flash-late-interaction --no-enable-flash-late-interaction --mm-encoder-only "
+     "--mm-device-do-normalize --trust-request-mm-kwargs",
      kind::without, why::text_only},
     {"--enable-prompt-embeds --skip-tokenizer-init", kind::without,
      "a prompt is a text or token ids"},
-    {"--enable-sleep-mode", kind::without, "there is no such state"},
-    {"--mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-block-size --mamba-cache-mode",
-     kind::without_a_value, why::no_mamba},
+    {"--enable-sleep-mode --sleep-mode-offload-cudagraph", kind::without, "there is no such state"},
+    {"--sleep-mode-backend", kind::without_a_value, "there is no such state"},
+    {"--sleep-preserve-parameter-names", kind::without_values, "there is no such state"},
+    {"--mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-block-size --mamba-cache-mode "
+     "--mamba-backend --mamba-ssu-algorithm --mamba-cache-philox-rounds --replayssm-buffer-len",
+     kind::without_a_value, why::states},
+    {"--enable-mamba-cache-stochastic-rounding --enable-mamba-shared-prefix-checkpoint "
+     "--use-replayssm",
+     kind::without, why::states},
     {"--enable-lora --no-enable-lora --enable-lora-bias --fully-sharded-loras "
-     "--enable-prompt-adapter",
+     "--enable-prompt-adapter --enable-tower-connector-lora --specialize-active-lora "
+     "--enable-mixed-moe-lora-format --enable-moe-shared-loras",
      kind::without, why::adapters},
     {"--max-loras --max-lora-rank --max-cpu-loras --lora-dtype --lora-extra-vocab-size "
      "--long-lora-scaling-factors --max-prompt-adapters --max-prompt-adapter-token "
-     "--qlora-adapter-name-or-path",
+     "--qlora-adapter-name-or-path --max-lora-cls-labels",
      kind::without_a_value, why::adapters},
-    {"--lora-modules --prompt-adapters", kind::without_values, why::adapters},
-    {"--tokenizer-pool-size --tokenizer-pool-type --tokenizer-pool-extra-config",
+    {"--lora-modules --prompt-adapters --lora-target-modules", kind::without_values, why::adapters},
+    {"--tokenizer-pool-size --tokenizer-pool-type --tokenizer-pool-extra-config "
+     "--renderer-num-workers",
      kind::without_a_value, "the head has one tokenizer"},
     {"--override-neuron-config --additional-config --fingerprint-mode --fingerprint-value "
      "--cohere-format",
@@ -191,6 +248,8 @@ constexpr option vllm_options[] = {
      "there is no route of Cohere's"},
     {"--config", kind::without_a_value, "GIVE THE FILE'S LINES AS OPTIONS: it is not read"},
     {"--grpc", kind::without, "gRPC is KServe's: gateway.kserve_grpc"},
+    {"--grpc-port", kind::without_a_value, "gRPC is KServe's: gateway.kserve_grpc"},
+    {"--fail-on-environ-validation", kind::without, "no variable of VLLM_ is read"},
 };
 
 } // namespace
@@ -200,6 +259,7 @@ const dialect vllm{.name = "vLLM",
                    .port = "8000",
                    .variables = "VLLM_",
                    .accepts_prefixes = true,
-                   .options = vllm_options};
+                   .options = vllm_options,
+                   .has_negations = true};
 
 } // namespace baton::cluster::start_line

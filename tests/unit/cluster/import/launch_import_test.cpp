@@ -254,6 +254,24 @@ TEST_CASE("only a misspelt option is unknown, and the nearest is named") {
   CHECK(made.config.model.tensor_parallel_size == 1);
 }
 
+TEST_CASE("options of vLLM's newest version are known, and a switch is known with --no-") {
+  const auto made = import_of_command(
+      "vllm serve /m --spec-method ngram --spec-tokens 4 --log-level WARNING --moe-backend auto "
+      "--kv-cache-metrics --no-trust-remote-code --no-enable-mfu-metrics --device-ids 0,1 "
+      "--mamba-backend triton --offload-params gate_up down --no-such-thing");
+  CHECK(made.config.model.num_speculative_tokens == 4);
+  CHECK(made.config.log_level == "warn");
+  CHECK(made.mentions("--spec-method is left out: draft tokens come from the text so far"));
+  CHECK(made.mentions("--moe-backend is left out: the engine chooses its kernels"));
+  CHECK(made.mentions("--kv-cache-metrics is left out: /metrics"));
+  CHECK(made.mentions("--no-trust-remote-code is left out: code that comes with a model"));
+  CHECK(made.mentions("--no-enable-mfu-metrics is left out: /metrics"));
+  CHECK(made.mentions("--device-ids is left out: [[nodes]] names devices"));
+  CHECK(made.mentions("--mamba-backend is left out: states of Mamba have one type"));
+  CHECK(made.mentions("--offload-params is left out: memory is planned"));
+  CHECK(made.mentions("--no-such-thing IS NOT KNOWN"));
+}
+
 TEST_CASE("each option of the tables has a row, a reason or a key, and is parsed") {
   for (const auto* in :
        {&start_line::vllm, &start_line::tgi, &start_line::llama, &start_line::sglang}) {
