@@ -38,6 +38,8 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"ec_transfer_params", ""},
     {"repetition_detection", ""},
     {"stream_interval", "1"},
+    {"mm_payload", ""},
+    {"return_weight_versions", "false"},
 };
 
 inline constexpr unsupported_field unsupported_in_chat[] = {

@@ -53,6 +53,9 @@ constexpr unsupported_field unsupported_in_responses[] = {
     {"previous_input_messages", "", "input"},
     {"previous_response", "", "previous_response_id"},
     {"vllm_xargs", ""},
+    {"mm_payload", ""},
+    {"prompt_cache_options", ""},
+    {"prompt_cache_retention", ""},
 };
 
 class response_reader {

@@ -7,7 +7,10 @@ OPENAIS = ["audio/transcriptions", "audio/speech", "images/generations", "files"
 VLLMS = ["v1/score", "score", "v1/rerank", "rerank", "v2/rerank", "v2/embed", "pooling", "classify", "generative_scoring", "v1/load_lora_adapter",
          "v1/unload_lora_adapter", "sleep", "wake_up", "is_sleeping", "pause", "resume", "is_paused", "reset_prefix_cache", "reset_mm_cache",
          "reset_encoder_cache", "start_profile", "stop_profile", "invocations", "collective_rpc", "server_info", "tokenizer_info", "scale_elastic_ep",
-         "is_scaling_elastic_ep", "abort_requests", "fault_tolerance/apply", "v1/decisions",
+         "is_scaling_elastic_ep", "abort_requests", "fault_tolerance/apply", "fault_tolerance/status", "v1/decisions", "v1/systemone", "kv_event_sources",
+         "v1/messages/render", "v1/chat/completions/derender", "v1/completions/derender", "cohere/v2/chat", "cohere/v2/chat/render",
+         "inference/v1/abort_requests", "init_weight_transfer_engine", "shutdown_weight_transfer_engine", "update_weights", "start_weight_update",
+         "start_draft_weight_update", "finish_weight_update", "update_weight_version", "weight_info", "weight_checker", "get_world_size", "release_kv_cache_memory",
          "v1/audio/translations", "inference/v1/generate", "v1/chat/completions/render", "v1/completions/render", "v1/chat/completions/batch",
          "docs", "redoc"]
 TGIS = ["chat_tokenize", "embed", "invocations", "vertex"]
@@ -23,6 +26,11 @@ def test_routes_that_are_not_there(gateway, path):
         assert r.status_code == 404, r.text
         error = r.json()["error"]  # Triton's is a text
         assert "/" + path in (error if isinstance(error, str) else error["message"])
+
+
+def test_a_route_below_the_responses_is_one_of_them(gateway):
+    r = httpx.post(f"{gateway.url}/" + "v1/responses/render", json={})
+    assert r.status_code == 405 and "POST" in r.json()["error"]["message"], r.text
 
 
 @pytest.mark.parametrize("path", TORCHSERVES)
@@ -45,11 +53,12 @@ def test_fields_that_are_not_there_are_refused_by_their_names(gateway, name, val
     assert (r.status_code, r.json()["error"]["code"], r.json()["error"]["param"]) == (400, "unsupported_parameter", name), r.text
 
 
-# For bodies of vLLM 0.32 and TGI: a field that exists there but not here is reported as unsupported, not as misspelt.
+# For bodies of vLLM 0.33 and TGI: a field that exists there but not here is reported as unsupported, not as misspelt.
 OF_VLLM = {
     "/v1/chat/completions": {
         "watermarking": True, "truncation_side": "right", "logprob_token_ids": [1], "routed_experts_prompt_start": 1,
         "return_token_offsets": True, "return_mm_kwargs": False, "ec_transfer_params": {"a": 1}, "repetition_detection": {"a": 1}, "stream_interval": 4,
+        "mm_payload": {"a": 1}, "return_weight_versions": True,
         "media_io_kwargs": {"a": {}}, "return_prompt_text": True, "tool_prompt": "say", "length_penalty": 0.5, "best_of": 2, "echo": True,
         "allowed_token_ids": [1], "bad_words": ["a"], "logits_processors": ["a"], "vllm_xargs": {"a": 1}, "skip_special_tokens": False, "spaces_between_special_tokens": False,
         "guided_whitespace_pattern": " "},
@@ -58,7 +67,7 @@ OF_VLLM = {
         "top_k": 3, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.5, "logit_bias": {"5": 1}, "stop": ["a"], "ignore_eos": True,
         "include_stop_str_in_output": True, "skip_special_tokens": False, "structured_outputs": {"regex": "a"}, "request_id": "r",
         "mm_processor_kwargs": {"a": 1}, "enable_response_messages": True, "previous_input_messages": [{}], "previous_response": {"a": 1},
-        "vllm_xargs": {"a": 1}, "include": ["message.output_text.logprobs"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
+        "vllm_xargs": {"a": 1}, "mm_payload": {"a": 1}, "prompt_cache_options": {"a": 1}, "prompt_cache_retention": "24h", "include": ["reasoning.encrypted_content"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
     "/v1/embeddings": {
         "use_activation": False, "endianness": "big", "truncation_side": "right", "chat_template": "a", "chat_template_kwargs": {"a": 1},
         "mm_processor_kwargs": {"a": 1}, "media_io_kwargs": {"a": {}}, "dimensions": 3, "truncate_prompt_tokens": 3, "normalize": False,
