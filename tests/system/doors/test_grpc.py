@@ -93,6 +93,16 @@ class Stream:
 # -- KServe v2, by Triton's own client --
 
 
+def test_a_streams_errors_are_messages_whatever_triton_grpc_error_asks_for(client):
+    stream = Stream(client, headers={"triton_grpc_error": "true"})
+    stream.ask(tensor("no_such_input", "a"))
+    result, error = stream.next()
+    assert result is None and "no_such_input" in str(error) and error.status() is None
+    stream.ask(*streamed("tokens=1"))
+    assert "".join(text_of(r)[0] for r in stream.until_end()) == "w0 "
+    client.stop_stream()
+
+
 def test_what_the_client_asks_of_server_and_model(client):
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("fake") and client.is_model_ready("fake", "1")
     assert client.is_model_ready("ensemble")

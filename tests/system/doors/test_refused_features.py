@@ -105,7 +105,8 @@ def test_images_and_audio_are_refused_by_their_place(gateway, part):
 
 def test_a_body_that_is_compressed_is_refused(gateway):
     for path in ("/v2/models/fake/infer", "/v1/chat/completions", "/generate"):
-        assert httpx.post(gateway.url + path, content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}).status_code == 415, path
+        r = httpx.post(gateway.url + path, content=b"\x1f\x8b", headers={"Content-Encoding": "gzip", "Content-Type": "application/json"})
+        assert r.status_code == 415 and "must not be compressed" in r.text, (path, r.text)
 
 
 def test_events_that_have_no_ids_cannot_be_gone_on_with(gateway):

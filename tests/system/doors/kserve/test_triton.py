@@ -154,7 +154,13 @@ def test_unknown_names_are_the_clients_own_errors(client):
     assert refused("shared_memory", client.infer, "fake", [shared]) == "400"
     for call in (client.get_system_shared_memory_status, client.get_trace_settings, client.get_log_settings):
         assert refused("no route", call) == "404"
-    assert refused("JSON", say, client, "a", request_compression_algorithm="gzip") == "415"
+    assert refused("must not be compressed", say, client, "a", request_compression_algorithm="gzip") == "415"
+
+
+def test_headers_of_triton_that_change_no_answer(client):
+    plain = say(client, "tokens=2")
+    for asked in ({"response_compression_algorithm": "gzip"}, {"headers": {"endpoint-load-metrics-format": "json"}}):
+        assert text_of(say(client, "tokens=2", **asked)) == text_of(plain)
 
 
 def test_models_are_neither_loaded_nor_unloaded(client):
