@@ -210,6 +210,8 @@ std::optional<std::vector<std::string>> command_in(const std::string& image,
   } else if (name.starts_with("torchserve") && (arguments.empty() || arguments[0] == "serve")) {
     program = {"torchserve", "--start", "--disable-token-auth"};
     arguments.clear();
+  } else if (image.starts_with("ts/llm")) { // as TorchServe's docs/llm_deployment.md builds it
+    program = {"python", "-m", "ts.llm_launcher", "--vllm_engine.download_dir", "/data"};
   } else {
     return std::nullopt;
   }

@@ -26,6 +26,8 @@ const dialect* dialect_of(launcher program) {
     return &llama;
   case launcher::sglang:
     return &sglang;
+  case launcher::torchserve_llm:
+    return &torchserve_llm;
   case launcher::torchserve:
   case launcher::triton:
     break;
@@ -164,36 +166,40 @@ void translation::mend() {
 // Most servers listen on all addresses by default, with or without a key; nodes.toml must set that
 // explicitly. Clients of a container use its published port.
 void translation::write_address() {
-  auto port = port_.empty() ? std::string(from_.port) : port_;
+  write_address(from_.listener, port_.empty() ? std::string(from_.port) : port_);
+  for (const auto& [listener, port] : from_.others)
+    write_address(listener, std::string(port));
+}
+
+void translation::write_address(std::string_view listener, const std::string& port) {
   auto host = host_.empty() ? std::string(from_.host) : host_;
   if (host.find(',') != host.npos)
     host = host.substr(0, host.find(','));
   auto at = line_.reached_at(host, port);
   host = at.host;
   if (!at.is_published) {
-    note(fmt::format("gateway.http is only for this machine: the command publishes no port {}",
+    note(fmt::format("{} is only for this machine: the command publishes no port {}", listener,
                      port));
   } else if (host.empty()) {
-    note(fmt::format("gateway.http is only for this machine: set the address that others may use, "
-                     "{} takes all",
-                     from_.name));
+    note(fmt::format("{} is only for this machine: set the address that others may use, {} takes "
+                     "all",
+                     listener, from_.name));
   }
   if (host.empty() || host == "localhost")
     host = "127.0.0.1";
   const bool is_open = host != "127.0.0.1" && host != "::1";
   if (is_open && has_key_) {
-    note(fmt::format(
-        "gateway.http is only for this machine until gateway.api_keys lists the clients: "
-        "then it may be {} again",
-        host));
+    note(fmt::format("{} is only for this machine until gateway.api_keys lists the clients: then "
+                     "it may be {} again",
+                     listener, host));
     host = "127.0.0.1";
-  } else if (is_open) {
+  } else if (is_open && !settings_.contains("gateway.allow_unauthenticated")) {
     set("gateway.allow_unauthenticated", "true");
     note("gateway.allow_unauthenticated: any client that reaches the address may send requests, as "
          "before");
   }
   at.host = host;
-  set("gateway.http", toml_string(at.text()));
+  set(listener, toml_string(at.text()));
 }
 
 void translation::write_model() {

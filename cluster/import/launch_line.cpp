@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view readable =
     "vllm serve, python -m vllm.entrypoints.openai.api_server, text-generation-launcher, "
-    "llama-server, python -m sglang.launch_server, torchserve, tritonserver, each also behind "
-    "`docker run` or `podman run`";
+    "llama-server, python -m sglang.launch_server, torchserve, python -m ts.llm_launcher, "
+    "tritonserver, each also behind `docker run` or `podman run`";
 constexpr std::size_t wrappings_max = 16; // env within sh within docker, and so on
 
 std::string_view base_of(std::string_view path) {
@@ -86,6 +86,7 @@ constexpr server servers[] = {
     {"sglang.launch_server", launcher::sglang, true},
     {"sglang_router.launch_server", launcher::sglang, true},
     {"torchserve", launcher::torchserve},
+    {"ts.llm_launcher", launcher::torchserve_llm, true},
     {"tritonserver", launcher::triton},
 };
 

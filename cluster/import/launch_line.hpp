@@ -15,7 +15,7 @@
 
 namespace baton::cluster {
 
-enum class launcher { vllm, tgi, llama, sglang, torchserve, triton };
+enum class launcher { vllm, tgi, llama, sglang, torchserve, torchserve_llm, triton };
 
 struct launch_mount {
   std::string outside; // a path on this machine, or a volume's name

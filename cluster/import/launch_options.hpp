@@ -3,12 +3,14 @@
 //   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/common/cli_args.py (of 0.33)
 //   TGI        launcher/src/main.rs
 //   llama.cpp  common/arg.cpp, tools/server/README.md
+//   TorchServe ts/llm_launcher.py (its other lines: launch_stores.cpp)
 //   SGLang     python/sglang/srt/server_args.py, docs/advanced_features/server_arguments.md
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace baton::cluster::start_line {
@@ -37,6 +39,7 @@ enum class kind {
   stages,          // llama.cpp's --split-mode
   gpu_layers,      // llama.cpp's --n-gpu-layers
   collector,       // an OpenTelemetry collector
+  no_key,          // TorchServe's --disable_token_auth
   several,         // model files of TorchServe or Triton
   without,         // no counterpart, takes no value
   without_a_value, // no counterpart, takes a value
@@ -59,13 +62,18 @@ struct dialect {
   bool accepts_prefixes;      // whether a unique prefix of an option's name is accepted
   std::span<const option> options;
   bool has_negations = false; // whether each switch has a form that begins with --no-
+  bool needs_key = false;     // whether clients need a key by default
+  std::string_view listener = "gateway.http"; // the key of the server's address
+  // Further listeners at the same address, and their ports.
+  std::span<const std::pair<std::string_view, std::string_view>> others = {};
+  std::string_view model_name = {}; // the default; empty: the model as written
 };
 
-extern const dialect vllm, tgi, llama, sglang;
+extern const dialect vllm, tgi, llama, sglang, torchserve_llm;
 
 // Whether the option takes no value.
 constexpr bool is_bare(kind what) noexcept {
-  return what == kind::on || what == kind::off || what == kind::without;
+  return what == kind::on || what == kind::off || what == kind::without || what == kind::no_key;
 }
 
 // Null if not found.

@@ -26,6 +26,7 @@ std::optional<double> real_of(std::string_view text) {
 std::optional<error> translation::read() {
   out_.notes = line_.notes;
   gpus_ = line_.gpus;
+  has_key_ = from_.needs_key;
   auto parsed = parse_args(from_, line_.args);
   if (!parsed)
     return parsed.error();
@@ -38,6 +39,8 @@ std::optional<error> translation::read() {
       model_ = arg;
     else
       refuse(arg, "is one word too many: the model is " + model_);
+  if (served_names_.empty() && !from_.model_name.empty())
+    served_names_.emplace_back(from_.model_name);
   return first_;
 }
 
@@ -112,6 +115,9 @@ void translation::take_value(const option& o, const std::string& name, const std
   case kind::on:
   case kind::off:
     return set(o.to, o.is == kind::on ? "true" : "false");
+  case kind::no_key:
+    has_key_ = false;
+    return;
   case kind::model:
     model_ = value;
     return;

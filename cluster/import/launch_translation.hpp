@@ -43,6 +43,7 @@ private:
   void mend();
   void write_model();
   void write_address();
+  void write_address(std::string_view listener, const std::string& port);
   void set_aliases(const std::vector<std::string>& had);
   std::uint64_t number_setting(const char* to, std::uint64_t otherwise) const;
   // `to`: table.key. A later value replaces an earlier one.

@@ -66,7 +66,7 @@ def test_start_lines_in_files_and_containers_come_up(system, line, folder):
     done = imported(words_of(line, folder))
     assert "NOT KNOWN" not in done.stderr and "REFUSES" not in done.stderr, done.stderr
     made = tomllib.loads(done.stdout)
-    if system == "torchserve":
+    if system == "torchserve" and "model_id" not in line:  # the launcher of an LLM has no store
         assert pathlib.Path(made["model_store"]["path"]) == folder / "store"
     elif system == "triton":
         assert made["model_repository"]["path"] == str(folder / "repository")

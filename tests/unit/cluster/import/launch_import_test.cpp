@@ -272,9 +272,35 @@ TEST_CASE("options of vLLM's newest version are known, and a switch is known wit
   CHECK(made.mentions("--no-such-thing IS NOT KNOWN"));
 }
 
+TEST_CASE("TorchServe's launcher of an LLM has TorchServe's listeners and the name model") {
+  const auto made = import_of_command(
+      "python -m ts.llm_launcher --model_id /m --disable_token_auth --vllm_engine.max_num_seqs 8 "
+      "--vllm_engine.max_model_len 2048 --vllm_engine.download_dir /d --engine vllm");
+  const auto& config = made.config;
+  CHECK(config.model.name == "model");
+  CHECK(config.model.max_num_seqs == 8);
+  CHECK(config.model.max_model_len == 2048);
+  CHECK(config.gateway.torchserve_inference == "127.0.0.1:8080");
+  CHECK(config.gateway.torchserve_management == "127.0.0.1:8081");
+  CHECK(config.gateway.torchserve_metrics == "127.0.0.1:8082");
+  CHECK(made.mentions("--vllm-engine.download-dir is left out: nothing is downloaded"));
+  CHECK_FALSE(made.mentions("NOT KNOWN"));
+
+  const auto open = import_of_command("docker run -p 8080:8080 -v /d:/data ts/llm --model_id "
+                                      "/data/m --model_name llama --disable_token_auth");
+  CHECK(open.config.model.name == "llama");
+  CHECK(open.config.model.path == "/d/m");
+  CHECK(open.config.gateway.torchserve_inference == "0.0.0.0:8080");
+  CHECK(open.config.gateway.torchserve_management == "127.0.0.1:8081");
+  CHECK(open.config.gateway.allow_unauthenticated);
+  const auto guarded = import_of_command("docker run -p 8080:8080 ts/llm --model_id /data/m");
+  CHECK(guarded.config.gateway.torchserve_inference == "127.0.0.1:8080");
+  CHECK(guarded.mentions("gateway.torchserve_inference is only for this machine until"));
+}
+
 TEST_CASE("each option of the tables has a row, a reason or a key, and is parsed") {
-  for (const auto* in :
-       {&start_line::vllm, &start_line::tgi, &start_line::llama, &start_line::sglang}) {
+  for (const auto* in : {&start_line::vllm, &start_line::tgi, &start_line::llama,
+                         &start_line::sglang, &start_line::torchserve_llm}) {
     std::set<std::string_view> seen;
     for (const auto& o : in->options)
       for (const auto name : start_line::split(o.names)) {
