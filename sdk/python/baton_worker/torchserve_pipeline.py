@@ -17,7 +17,7 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 log = logging.getLogger("baton_worker")
 
@@ -119,7 +119,7 @@ class PipelineDriver:
         self._rank = dist.get_rank()
         self._group = dist.new_group(backend="gloo", timeout=FOREVER)
         self._points = split_points(model, stages)
-        self._made: "OrderedDict[Any, Tuple[Any, int]]" = OrderedDict()
+        self._made: "OrderedDict[Any, Any]" = OrderedDict()  # schedules
         self._lock = threading.Lock()
         if self._rank > 0:
             threading.Thread(target=self._follow, name="baton-stage", daemon=True).start()
@@ -188,14 +188,11 @@ class PipelineDriver:
             self._made[key] = self._trace(shapes, named)
             while len(self._made) > PIPELINES_MAX:
                 self._made.popitem(last=False)
-        stage, chunks = self._made[key]
-        from torch.distributed.pipelining import ScheduleGPipe
+        return self._made[key]
 
-        return ScheduleGPipe(stage, n_microbatches=chunks)
-
-    def _trace(self, shapes: List[Any], named: Dict[str, Any]) -> Tuple[Any, int]:
+    def _trace(self, shapes: List[Any], named: Dict[str, Any]) -> Any:
         import torch
-        from torch.distributed.pipelining import SplitPoint, pipeline
+        from torch.distributed.pipelining import ScheduleGPipe, SplitPoint, pipeline
 
         tensors = [s for s in [*shapes, *named.values()] if isinstance(s, tuple)]
         chunks = math.gcd(self._chunks, *(s[0][0] if s[0] else 1 for s in tensors))
@@ -224,7 +221,8 @@ class PipelineDriver:
                 raise ValueError("the model is on the meta device, and handler.index_filename does not say where its weights are")
             load_stage(module, self._index_file)
         module.to(self._device)
-        return pipe.build_stage(self._rank, self._device), chunks
+        # A stage fixes its outputs once, so it keeps its schedule.
+        return ScheduleGPipe(pipe.build_stage(self._rank, self._device), n_microbatches=chunks)
 
 
 def get_pipeline_driver(model: Any, world_size: int, ctx: Any) -> Any:
