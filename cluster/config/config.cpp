@@ -3,7 +3,7 @@
 #include "cluster/config/config_checks.hpp"
 #include "cluster/config/config_devices.hpp"
 #include "cluster/config/config_error.hpp"
-#include "cluster/config/config_model.hpp"
+#include "cluster/config/config_models.hpp"
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/config_workers.hpp"
 #include "cluster/config/pipelines.hpp"
@@ -26,46 +26,6 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint32_t cores_max = 4096;
-
-// Reads [model] or several [[models]]; neither is needed if there are worker models.
-result<void> read_models(const toml::table* one, const toml::node* several,
-                         const std::string& origin, cluster_config& config) {
-  if (one && several)
-    return bad_key(origin, "models",
-                   "there are [model] and [[models]]: name all of them in [[models]]");
-  if (one) {
-    if (auto ok = read_model(one, "model", origin, config.models.emplace_back()); !ok)
-      return ok;
-  } else if (several) {
-    const auto* array = several->as_array();
-    if (!array || array->empty())
-      return bad_key(origin, "models", "models must be tables: [[models]]");
-    for (std::size_t i = 0; i < array->size(); ++i) {
-      const auto path = fmt::format("models[{}]", i);
-      const auto* table = array->get(i)->as_table();
-      if (!table)
-        return bad_key(origin, path, path + " must be a table");
-      if (auto ok = read_model(table, path, origin, config.models.emplace_back()); !ok)
-        return ok;
-    }
-  }
-  std::set<std::string> names;
-  std::uint32_t pipelines = 0;
-  for (const auto& m : config.models) {
-    if (!names.insert(m.name).second)
-      return bad_key(
-          origin, "models.name",
-          fmt::format("two models are named '{}': replicas = 2 serves one twice", m.name));
-    pipelines += m.replicas;
-  }
-  if (pipelines > pipelines_max)
-    return bad_key(origin, "models.replicas",
-                   fmt::format("the models have {} replicas in all, a cluster has at most {}",
-                               pipelines, pipelines_max));
-  if (!config.models.empty())
-    config.model = config.models.front();
-  return {};
-}
 
 result<void> read_gateway(const toml::table* table, const std::string& origin, gateway_section& g) {
   toml_section s(table, "gateway", origin);
@@ -190,16 +150,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
     return {};
   if (!nodes) {
     config.has_default_layout = true;
-    std::size_t devices = 0, shared = 0;
-    for (const auto& m : config.models)
-      if (m.loads_on_demand)
-        shared = std::max(shared, devices_of_replica(m));
-      else
-        devices += std::size_t{m.replicas} * devices_of_replica(m);
-    node_config local;
-    local.name = "local";
-    local.devices.assign(devices + shared, "cpu");
-    config.nodes = {std::move(local)};
+    config.nodes = {default_node(config)};
     return {};
   }
   const auto* array = nodes->as_array();

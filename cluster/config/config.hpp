@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cluster/config/cpu_launcher.hpp"
+#include "cluster/config/models_dir.hpp"
 #include "gateway/state/worker_facts.hpp"
 #include "runtime/cpu/kernels/kv_format.hpp"
 #include "runtime/schedule/workers/request_queue.hpp"
@@ -26,6 +27,7 @@ struct model_config {
   std::string name;                 // as clients request it
   std::vector<std::string> aliases; // further names for clients; first model only
   std::filesystem::path path;       // a GGUF file or a directory; relative to where `cluster` runs
+  std::filesystem::path models_dir; // that it was found in; empty: it has a table of its own
   std::uint32_t replicas = 1;       // pipelines that serve it
   bool loads_on_demand = false;     // by its first request; else when the cluster starts
   bool is_pinned = false;           // loaded when the cluster starts, and never unloaded
@@ -232,6 +234,8 @@ struct cluster_config {
   network_section network;
   std::vector<model_config> models;    // may be empty if there are worker models
   std::uint32_t max_loaded_models = 4; // of those that are loaded on demand
+  // In directories of models; empty where the text names the files (config_text.hpp).
+  std::vector<passed_over_model> passed_over;
   // The model of this view's pipeline (pipelines.hpp); after reading: the first one, if any.
   model_config model;
   std::uint32_t pipeline = 0;

@@ -1,4 +1,5 @@
 #include "cluster/config/config.hpp"
+#include "cluster/config/config_text.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -23,7 +24,7 @@ result<std::string> read_config_file(const std::filesystem::path& file) {
 }
 
 result<cluster_config> load_config(const std::filesystem::path& file) {
-  auto text = read_config_file(file);
+  auto text = text_of_config(file);
   return text ? parse_config(*text, file.string()) : text.error();
 }
 

@@ -2,6 +2,7 @@
 
 #include "cluster/config/config_error.hpp"
 #include "cluster/config/config_sampling.hpp"
+#include "cluster/config/models_dir.hpp"
 #include "cluster/formats/toml_section.hpp"
 #include "cluster/hub/pull.hpp"
 #include "gateway/request/request_check.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint32_t threads_max = 4096;
 constexpr std::uint32_t seqs_max = 16'384; // above limits::slices_max sequences take turns in steps
+constexpr std::size_t shown_file_bytes_max = 256;
 constexpr std::uint64_t tebibyte = 1ull << 40;
 
 // "auto" is f16: half the size of float32, without loss for models trained in 16 bits.
@@ -44,6 +46,31 @@ result<void> read_pooling(const std::string& text, const std::string& path,
   return {};
 }
 
+// The keys of a table that stands for the models of a directory.
+result<void> check_directory(const toml::table& table, const std::string& path,
+                             const std::string& origin, const model_config& m,
+                             const std::vector<std::string>& files) {
+  const auto refuse = [&](std::string_view key, std::string_view why) {
+    return bad_key(origin, fmt::format("{}.{}", path, key), "{}.{} {}", path, key, why);
+  };
+  if (m.models_dir.empty())
+    return table.get("models_dir") ? refuse("models_dir", "is empty: name a directory of models")
+                                   : refuse("files", "needs models_dir, in which they are");
+  if (table.get("name") || table.get("path"))
+    return refuse(table.get("name") ? "name" : "path",
+                  "is for one model, and models_dir for all in a directory: give each a table");
+  if (!m.aliases.empty())
+    return refuse("aliases", "is for one model: give it a [[models]] table of its own");
+  if (table.get("pin"))
+    return refuse("pin", "is for one model: give it a [[models]] table of its own");
+  for (const auto& file : files)
+    if (!is_file_of_dir(file))
+      return bad_key(origin, path + ".files",
+                     "{}.files has '{}': name files in models_dir, or in a directory there", path,
+                     file.substr(0, shown_file_bytes_max));
+  return {};
+}
+
 // The keys of a model that is loaded on demand. `load`: its key.
 result<void> check_loading(const toml::table* table, const std::string& path,
                            const std::string& origin, const std::string& load, model_config& m) {
@@ -51,6 +78,9 @@ result<void> check_loading(const toml::table* table, const std::string& path,
     return bad_key(origin, path + ".load",
                    fmt::format("{}.load is '{}': use \"always\" or \"on-demand\"", path, load));
   m.loads_on_demand = load == "on-demand";
+  if (!m.loads_on_demand && !m.models_dir.empty())
+    return bad_key(origin, path + ".load",
+                   "{}.load must be \"on-demand\" with models_dir, or left out", path);
   if (!m.loads_on_demand)
     for (const auto key : {"pin", "idle_timeout", "load_timeout"})
       if (table && table->get(key))
@@ -65,15 +95,18 @@ result<void> check_loading(const toml::table* table, const std::string& path,
 } // namespace
 
 result<void> read_model(const toml::table* table, const std::string& path,
-                        const std::string& origin, model_config& m) {
+                        const std::string& origin, model_config& m,
+                        std::vector<std::string>& files) {
   toml_section s(table, path, origin);
-  std::string file;
+  std::string file, directory;
   std::string kv_cache_dtype = "auto", pools = "mean";
   s.read("name", m.name);
   s.read("aliases", m.aliases);
   s.read("path", file);
+  s.read("models_dir", directory);
+  s.read("files", files);
   s.read("replicas", m.replicas, 1, pipelines_max);
-  std::string load = "always";
+  std::string load = directory.empty() ? "always" : "on-demand";
   s.read("load", load);
   s.read("pin", m.is_pinned);
   s.read_seconds("idle_timeout", m.idle_timeout, 0, 30 * 86400);
@@ -114,6 +147,11 @@ result<void> read_model(const toml::table* table, const std::string& path,
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = file;
+  m.models_dir = directory;
+  const bool is_directory = table && (table->get("models_dir") || table->get("files"));
+  if (is_directory)
+    if (auto ok = check_directory(*table, path, origin, m, files); !ok)
+      return ok;
   if (auto ok = check_loading(table, path, origin, load, m); !ok)
     return ok;
   if (is_explicit_reference(file)) {
@@ -123,11 +161,12 @@ result<void> read_model(const toml::table* table, const std::string& path,
                      fmt::format("{}.path: {}", path, found.error().message));
     m.path = *std::move(found);
   }
-  if (!is_name(m.name))
+  if (!is_directory && !is_name(m.name))
     return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
-  if (file.empty())
+  if (!is_directory && file.empty())
     return bad_key(origin, path + ".path",
-                   path + ".path is missing: the GGUF file or model directory to serve");
+                   path + ".path is missing: the GGUF file or model directory to serve, or "
+                          "models_dir for a directory of them");
   if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
     return bad_key(origin, path + ".scheduling_policy",
                    fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,

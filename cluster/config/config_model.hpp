@@ -6,12 +6,15 @@
 #include <toml++/toml.h>
 
 #include <string>
+#include <vector>
 
 namespace baton::cluster {
 
-// `table`: [model], or one of [[models]]; null: it is missing. `path`: its name in messages.
-// Errors: bad_config, unknown_key.
+// `table`: [model], or one of [[models]]; null: it is missing. `path`: its name in messages. With
+// models_dir it is the pattern of all models there, without a name and a path; `files`: those of
+// them that are named. Errors: bad_config, unknown_key.
 result<void> read_model(const toml::table* table, const std::string& path,
-                        const std::string& origin, model_config& m);
+                        const std::string& origin, model_config& m,
+                        std::vector<std::string>& files);
 
 } // namespace baton::cluster

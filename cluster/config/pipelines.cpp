@@ -149,6 +149,37 @@ result<void> assign_devices(cluster_config& config) {
   return {};
 }
 
+node_config default_node(const cluster_config& config) {
+  std::size_t devices = 0, shared = 0;
+  for (const auto& m : config.models)
+    if (m.loads_on_demand)
+      shared = std::max(shared, devices_of_replica(m));
+    else
+      devices += std::size_t{m.replicas} * devices_of_replica(m);
+  node_config local;
+  local.name = "local";
+  local.devices.assign(devices + shared, "cpu");
+  return local;
+}
+
+result<void> pass_over(cluster_config& config, const std::map<std::uint32_t, error>& unusable) {
+  std::vector<model_config> left;
+  for (std::uint32_t i = 0; i < config.models.size(); ++i)
+    if (const auto at = unusable.find(i); at != unusable.end())
+      config.passed_over.push_back({config.models[i].path, at->second.message});
+    else
+      left.push_back(config.models[i]);
+  if (left.empty())
+    return fail_param(errc::bad_config, "model.models_dir",
+                      "model.models_dir: no model there can be served: {}: {}",
+                      config.passed_over.back().path.string(), config.passed_over.back().why);
+  config.models = std::move(left);
+  config.model = config.models.front();
+  if (config.has_default_layout)
+    config.nodes = {default_node(config)};
+  return assign_devices(config);
+}
+
 cluster_config config_for(const cluster_config& config, std::uint32_t pipeline) {
   auto view = config;
   view.pipeline = pipeline;

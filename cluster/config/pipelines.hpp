@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -23,11 +24,19 @@ inline std::size_t devices_of_replica(const model_config& m) {
 // The model of each pipeline, by the pipeline's number.
 std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config);
 
+// All of this machine, for a configuration without [[nodes]].
+node_config default_node(const cluster_config& config);
+
 // Assigns every device to a replica, in order; models that name their nodes come first. A replica
 // that lacks devices takes those of waiting nodes and waits as well. Remaining waiting nodes go to
 // the pipelines with the fewest of them. Errors: bad_config (unknown node, too few or too many
 // devices).
 result<void> assign_devices(cluster_config& config);
+
+// Leaves out models that were found in directories and cannot be served (by their position, with
+// the reasons), and assigns the devices anew. Errors: bad_config (no model is left), those of
+// assign_devices.
+result<void> pass_over(cluster_config& config, const std::map<std::uint32_t, error>& unusable);
 
 // The pipelines whose models are loaded on demand, and how many of them are loaded at a time, at
 // most.

@@ -160,6 +160,26 @@ kv_numbers auto_numbers(const cluster_config& config, const model::description& 
   return found;
 }
 
+// The context without max_model_len: the one of its training. A directory's models have different
+// ones, so each of them has what its KV cache holds of it.
+std::uint32_t default_context(const model_config& m, const model::description& model) {
+  if (m.models_dir.empty() || !m.kv_cache_bytes)
+    return model.context_length;
+  const auto block = cpu::kv_shape{.layers = model.attention_layers(0, model.layer_count),
+                                   // ranks that border on each other may share one
+                                   .kv_heads = model.kv_head_count + m.tensor_parallel_size - 1,
+                                   .head_size = model.head_size,
+                                   .format = m.kv_cache_dtype}
+                         .block_bytes();
+  const auto states = slots_min * model.state_bytes(0, model.layer_count);
+  const auto room = *m.kv_cache_bytes - std::min(*m.kv_cache_bytes, states);
+  if (block == 0)
+    return model.context_length;
+  const auto positions = room / block * cpu::kv_block_positions;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(positions, cpu::kv_block_positions, model.context_length));
+}
+
 error too_few_blocks(const cluster_config& config, const cluster_plan& plan, const kv_numbers& has,
                      std::uint64_t per_block, std::uint64_t per_slot) {
   const auto given =
@@ -433,7 +453,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   plan.generation = which.number;
   plan.stages = which.stages;
   plan.width = which.width;
-  plan.max_model_len = m.max_model_len ? m.max_model_len : model.context_length;
+  plan.max_model_len = m.max_model_len ? m.max_model_len : default_context(m, model);
   if (plan.max_model_len > model.context_length)
     return fail_param(errc::bad_config, "model.max_model_len",
                       "model.max_model_len {} is beyond the context {} was trained with, {}",

@@ -4,7 +4,6 @@
 #include "cluster/config/imported/imported_config.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/hub/model_reference.hpp"
-#include "runtime/model/part_name.hpp"
 #include "schema/digest.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view gguf_magic = "GGUF";
-constexpr std::size_t model_name_bytes_max = 64;
 constexpr std::size_t cluster_name_bytes_max = 24; // below /run/user/UID/baton
 constexpr std::size_t digest_digits = 8;
 constexpr std::string_view launch_file = "launch.toml";
@@ -32,11 +30,6 @@ bool is_gguf(const fs::path& file) {
          std::string_view(first.data(), first.size()) == gguf_magic;
 }
 
-bool is_name_character(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
-}
-
 } // namespace
 
 bool is_model(const fs::path& path) {
@@ -44,16 +37,12 @@ bool is_model(const fs::path& path) {
   return fs::is_directory(path, failed) || is_gguf(path);
 }
 
-std::string name_of_model(const fs::path& model) {
-  auto path = model.lexically_normal();
-  if (!path.has_filename())
-    path = path.parent_path();
-  const fs::path file = model::without_part_number(path.filename().string());
-  auto name = file.extension() == ".gguf" ? file.stem().string() : file.string();
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '-');
-  name.resize(std::min(name.size(), model_name_bytes_max));
-  return name.empty() || name == "." || name == ".." ? "model" : name;
+bool is_directory_of_models(const fs::path& path) {
+  std::error_code failed;
+  if (!fs::is_directory(path, failed) || fs::exists(path / "config.json", failed))
+    return false;
+  const auto found = look_into(path);
+  return found && !found->files.empty();
 }
 
 result<std::string> config_of(const model_launch& of) {
@@ -71,15 +60,18 @@ result<std::string> config_of(const model_launch& of) {
     return fail(errc::bad_config,
                 "{}: it is no GGUF file; a model is one, or a directory of safetensors",
                 of.model.string());
-  if (fs::is_directory(of.model, failed) && !fs::exists(of.model / "config.json", failed))
+  const bool is_several = is_directory_of_models(of.model);
+  if (!is_several && fs::is_directory(of.model, failed) &&
+      !fs::exists(of.model / "config.json", failed))
     return fail(errc::bad_config,
-                "{}: the directory has no config.json: a model is a GGUF file, or a directory of "
-                "safetensors with a config.json",
+                "{}: the directory holds no model and has no config.json: a model is a GGUF file, "
+                "or a directory of safetensors with a config.json",
                 of.model.string());
   const auto name = of.name.empty() ? name_of_model(of.model) : of.name;
-  auto text = fmt::format("[cluster]\nname = {}\n\n[model]\nname = {}\npath = {}\n",
-                          toml_string(cluster_name_of(name)), toml_string(name),
-                          toml_string(fs::absolute(of.model).string()));
+  const auto path = toml_string(fs::absolute(of.model).string());
+  auto text = fmt::format("[cluster]\nname = {}\n\n[model]\n", toml_string(cluster_name_of(name)));
+  text += is_several ? fmt::format("models_dir = {}\n", path)
+                     : fmt::format("name = {}\npath = {}\n", toml_string(name), path);
   if (of.max_model_len > 0)
     text += fmt::format("max_model_len = {}\n", of.max_model_len);
   if (of.kv_cache_bytes > 0)

@@ -1,7 +1,8 @@
-// A nodes.toml for one model on this machine: what `cluster run MODEL` and `cluster up MODEL`
-// serve.
+// A nodes.toml for one model on this machine, or for a directory of them: what `cluster run MODEL`
+// and `cluster up MODEL` serve.
 #pragma once
 
+#include "cluster/config/models_dir.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace baton::cluster {
 
 struct model_launch {
-  std::filesystem::path model; // a GGUF file, or a directory of safetensors
+  std::filesystem::path model; // a GGUF file, a directory of safetensors, or one of models
   std::string name{};          // as clients ask for it; empty: the file's
   std::string device = "cpu";
   std::string http = "127.0.0.1:8000";
@@ -23,6 +24,9 @@ struct model_launch {
 // Whether the path is a model and not a nodes.toml: a file that begins as GGUF does, or a
 // directory.
 bool is_model(const std::filesystem::path& path);
+
+// Whether it is a directory that holds models, and none itself.
+bool is_directory_of_models(const std::filesystem::path& path);
 
 // The text of the nodes.toml. Errors: not_found (no such file; says what a model's reference may
 // be), bad_config (a directory without a model).
@@ -37,8 +41,5 @@ result<std::filesystem::path> store_launch(const std::string& text,
 // The cluster's name for a model of this name: the same, or shortened, because the paths of sockets
 // in the run directory are limited.
 std::string cluster_name_of(const std::string& model);
-
-// The name that a model without one gets: the file's or directory's, in the characters allowed.
-std::string name_of_model(const std::filesystem::path& model);
 
 } // namespace baton::cluster
