@@ -56,9 +56,11 @@ void add_up(CLI::App& app, choices& c) {
       app.add_subcommand("up", "Start a cluster in the foreground and serve; ^C drains and stops.\n"
                                "  cluster up examples/quickstart.toml\n"
                                "  cluster up model.gguf");
-  up->add_option("CONFIG", c.up.config,
-                 "nodes.toml: the model, the gateway and the nodes; or a model alone: a GGUF file, "
-                 "a directory of safetensors, or the reference of a downloaded one")
+  up->add_option(
+        "CONFIG", c.up.config,
+        "nodes.toml: the model, the gateway and the nodes; or a model alone: a GGUF file, "
+        "a directory of safetensors, or the reference of a downloaded one; or a directory of "
+        "models")
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   add_log_level(*up);

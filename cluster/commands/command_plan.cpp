@@ -75,6 +75,9 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   const auto expected = expect_all(*all);
   const auto text = json ? plan_json(*all, expected) : plan_table(*all, expected);
   std::fputs(text.c_str(), stdout);
+  for (const auto& each : all->base.config.passed_over)
+    std::fprintf(stderr, "warning: %s is not served: %s\n", each.path.string().c_str(),
+                 each.why.c_str());
   if (!assumed.empty())
     std::fprintf(stderr, "note: node %s has not joined: taken to be like this machine\n",
                  fmt::format("{}", fmt::join(assumed, ", ")).c_str());

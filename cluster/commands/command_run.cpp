@@ -165,6 +165,10 @@ int command_run(const run_options& given) {
   auto model = find_or_download(options.model.string(), options.pull, hub_settings_here());
   if (!model)
     return refuse_start(model.error());
+  if (is_directory_of_models(model->path))
+    return refuse_start(fail(errc::bad_config,
+                             "{} is a directory of models: `cluster up {}` serves all of them",
+                             model->path.string(), options.model.string()));
   options.model = std::move(model->path);
   if (options.name.empty())
     options.name = std::move(model->name);

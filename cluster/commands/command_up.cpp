@@ -20,8 +20,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 namespace baton::cluster {
 namespace {
@@ -84,14 +82,10 @@ result<std::filesystem::path> config_of_launch(const model_launch& of) {
   return text ? store_launch(*text, cluster_name_of(of.name)) : text.error();
 }
 
-result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
-                            const std::string& root_key) {
+result<join_grant> grant_of(const cluster_contexts& all, const std::string& root_key) {
   const auto& cluster = all.base;
-  std::ifstream in(config, std::ios::binary);
-  if (!in)
-    return fail(errc::io_failed, "{}: cannot be read", config.string());
   join_grant g;
-  g.nodes = {{std::istreambuf_iterator<char>(in), {}}, cluster.made_with.members};
+  g.nodes = {cluster.text, cluster.made_with.members};
   g.known = cluster.made_with.known;
   g.root_host = cluster.config.network.host;
   g.port = cluster.config.network.port;
@@ -146,7 +140,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   auto all = load_contexts(options.config, std::move(with));
   if (!all)
     return refused(all.error());
-  auto grant = grant_of(*all, options.config, own->public_key);
+  auto grant = grant_of(*all, own->public_key);
   if (!grant)
     return refused(grant.error());
   (*server)->grant(std::move(*grant));

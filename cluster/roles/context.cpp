@@ -1,3 +1,4 @@
+#include "cluster/config/config_text.hpp"
 #include "cluster/config/model_sampling.hpp"
 #include "cluster/config/pipelines.hpp"
 #include "cluster/plan/model_identity.hpp"
@@ -24,11 +25,12 @@ struct described_model {
 using described_models = std::map<std::pair<std::filesystem::path, std::uint64_t>, described_model>;
 
 // `identity`: the model's identity at the cluster's start; 0: the cluster starts now.
-result<described_model> look_at_model(const std::filesystem::path& path, std::uint64_t identity) {
-  auto file = model::open_model(path);
+result<described_model> look_at_model(const model_config& m, std::uint64_t identity) {
+  auto file = model::open_model(m.path);
   if (!file) {
     auto e = file.error();
-    e.message = fmt::format("model.path: {}", e.message);
+    if (m.models_dir.empty())
+      e.message = fmt::format("model.path: {}", e.message);
     return e;
   }
   auto found = model_identity(**file);
@@ -59,7 +61,7 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   const std::pair wanted{p.config.model.path, record.model_identity};
   auto model = looked_at.find(wanted);
   if (model == looked_at.end()) {
-    auto found = look_at_model(wanted.first, wanted.second);
+    auto found = look_at_model(p.config.model, wanted.second);
     if (!found)
       return found.error();
     model = looked_at.emplace(wanted, std::move(*found)).first;
@@ -89,27 +91,43 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   return p;
 }
 
+// Models that were found in directories and cannot be served, by their position in the
+// configuration.
+using unusable_models = std::map<std::uint32_t, error>;
+
+std::uint32_t model_of(const cluster_config& config, std::uint32_t pipeline) {
+  return models_of_pipelines(config).at(pipeline);
+}
+
+result<void> check_loadable(const pipeline_parts& p, const std::vector<const cluster_plan*>& before,
+                            const machines& known) {
+  const auto loaded = next_generation_scaled(p.config, first_generation(p.config), /*is_on=*/true,
+                                             p.config.model.tensor_parallel_size);
+  if (!loaded)
+    return loaded.error();
+  const auto plan = make_plan(p.config, p.model, known, *loaded);
+  return plan ? check_fits_beside(before, *plan, known) : plan.error();
+}
+
 // Models that are loaded on demand: checks that each fits beside the others that are always loaded.
 result<void> check_loadable(const std::vector<pipeline_parts>& parts,
-                            const std::vector<const cluster_plan*>& before, const machines& known) {
+                            const std::vector<const cluster_plan*>& before, const machines& known,
+                            unusable_models& unusable) {
   for (const auto& p : parts) {
     if (!p.config.model.loads_on_demand || !p.plan.shards.empty())
       continue;
-    const auto loaded = next_generation_scaled(p.config, first_generation(p.config), /*is_on=*/true,
-                                               p.config.model.tensor_parallel_size);
-    if (!loaded)
-      return loaded.error();
-    const auto plan = make_plan(p.config, p.model, known, *loaded);
-    if (!plan)
-      return plan.error();
-    if (auto ok = check_fits_beside(before, *plan, known); !ok)
+    const auto ok = check_loadable(p, before, known);
+    if (!ok && p.config.model.models_dir.empty())
       return ok;
+    if (!ok)
+      unusable.emplace(model_of(p.config, p.config.pipeline), ok.error());
   }
   return {};
 }
 
 // Checks that all pipelines fit together, and that each model has a replica with shards.
-result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
+result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known,
+                            unusable_models& unusable) {
   std::vector<const cluster_plan*> before;
   for (const auto& p : parts) {
     const auto& model = p.config.model.name;
@@ -124,26 +142,31 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
       return ok;
     before.push_back(&p.plan);
   }
-  return check_loadable(parts, before, known);
+  return check_loadable(parts, before, known, unusable);
 }
 
 // `dir`: none means the configured one.
-result<cluster_base> base_of(cluster_config config, plan_record with, std::optional<run_dir> dir) {
+result<cluster_base> base_of(cluster_config config, plan_record with, std::optional<run_dir> dir,
+                             std::string text) {
   auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config.run_dir);
   if (!opened)
     return opened.error();
   auto where = addresses::create(*opened, with.network);
   if (!where)
     return where.error();
-  return cluster_base{std::move(config), std::move(with), *std::move(opened), *std::move(where)};
+  return cluster_base{std::move(config), std::move(with), *std::move(opened), *std::move(where),
+                      std::move(text)};
 }
 
 } // namespace
 
 namespace {
 
-// Loads all persisted pipelines, or all configured ones if the cluster starts.
-result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_record& with) {
+// Loads all persisted pipelines, or all configured ones if the cluster starts. Then it may find
+// some models `unusable`, and what it returns lacks them.
+result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_record& with,
+                                                   described_models& looked_at,
+                                                   unusable_models& unusable) {
   const auto newcomers = assign_agent_indices(with.members, config);
   if (!newcomers)
     return newcomers.error();
@@ -160,41 +183,71 @@ result<std::vector<pipeline_parts>> load_pipelines(cluster_config& config, plan_
     return fail(errc::bad_config, "the recorded plan has pipeline {}, nodes.toml has {} of them",
                 with.pipelines.rbegin()->first, count);
   std::vector<pipeline_parts> parts;
-  described_models looked_at; // replicas share one file
   for (auto& [pipeline, record] : with.pipelines) {
     auto loaded = load_pipeline(config, with.known, pipeline, record, looked_at);
-    if (!loaded)
+    const auto of = model_of(config, pipeline);
+    if (loaded)
+      parts.push_back(std::move(*loaded));
+    else if (comes_up && !config.models[of].models_dir.empty())
+      unusable.emplace(of, loaded.error());
+    else
       return loaded.error();
-    parts.push_back(std::move(*loaded));
   }
   if (comes_up)
-    if (auto ok = check_together(parts, with.known); !ok)
+    if (auto ok = check_together(parts, with.known, unusable); !ok)
       return ok.error();
   return parts;
+}
+
+// The same, without the models of directories that cannot be served.
+result<std::vector<pipeline_parts>> load_usable_pipelines(cluster_config& config,
+                                                          plan_record& with) {
+  described_models looked_at; // replicas share one file
+  for (;;) {                  // each time fewer models are left
+    auto view = config;
+    auto record = with;
+    unusable_models unusable;
+    auto parts = load_pipelines(view, record, looked_at, unusable);
+    if (!parts)
+      return parts;
+    if (unusable.empty()) {
+      config = std::move(view);
+      with = std::move(record);
+      return parts;
+    }
+    if (auto ok = pass_over(config, unusable); !ok)
+      return ok.error();
+  }
 }
 
 } // namespace
 
 result<void> check_plans(cluster_config config, plan_record with) {
-  auto parts = load_pipelines(config, with);
+  auto parts = load_usable_pipelines(config, with);
   return parts ? result<void>() : parts.error();
 }
 
 result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_record with,
                                        std::optional<run_dir> dir) {
-  auto config = load_config(config_file);
+  const auto text = text_of_config(config_file);
+  if (!text)
+    return text.error();
+  auto config = parse_config(*text, config_file.string());
   if (!config)
     return config.error();
-  auto parts = load_pipelines(*config, with);
+  auto parts = load_usable_pipelines(*config, with);
   if (!parts)
     return parts.error();
-  auto base = base_of(*std::move(config), std::move(with), std::move(dir));
+  auto named = with_files(*text, config_file.string(), *config);
+  if (!named)
+    return named.error();
+  auto base = base_of(*std::move(config), std::move(with), std::move(dir), *std::move(named));
   if (!base)
     return base.error();
   cluster_contexts all{*std::move(base), {}};
   for (auto& p : *parts)
     all.pipelines.push_back(
-        {{std::move(p.config), all.base.made_with, all.base.dir, all.base.where},
+        {{std::move(p.config), all.base.made_with, all.base.dir, all.base.where, /*text=*/{}},
          std::move(p.model),
          std::move(p.plan),
          std::move(p.coming)});
@@ -262,12 +315,15 @@ result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy
   auto found = read_beside(config_copy);
   if (!found)
     return found.error();
-  auto config = load_config(config_copy);
+  const auto text = read_config_file(config_copy);
+  if (!text)
+    return text.error();
+  auto config = parse_config(*text, config_copy.string());
   if (!config)
     return config.error();
   if (auto ok = assign_agent_indices(found->plan.members, *config); !ok)
     return ok.error();
-  return base_of(*std::move(config), std::move(found->plan), std::move(found->dir));
+  return base_of(*std::move(config), std::move(found->plan), std::move(found->dir), *text);
 }
 
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
@@ -289,6 +345,8 @@ std::string plan_json(const cluster_contexts& all, const expected_speeds& expect
   auto plan = all.size() == 1 ? std::move(pipelines[0])
                               : nlohmann::ordered_json{{"pipelines", std::move(pipelines)}};
   add_workers(plan, all.base.config, gpus_for_workers(all.base.config, devices_here()));
+  for (const auto& each : all.base.config.passed_over)
+    plan["passed_over"].push_back({{"path", each.path.string()}, {"reason", each.why}});
   return plan.dump(2) + "\n";
 }
 

@@ -38,6 +38,7 @@ struct cluster_base {
   plan_record made_with; // the input of the plans at their start
   run_dir dir;
   addresses where;
+  std::string text; // of the configuration, as all machines get it (config_text.hpp)
 };
 
 // Configuration, model and plan of one pipeline, as every role of a running cluster sees them.
@@ -74,8 +75,9 @@ struct cluster_contexts {
 };
 
 // Contexts of all pipelines, by number. If `with` has none, the cluster starts now. If it has some,
-// only these are loaded, with models of the noted identities (0: not checked yet). `dir`: none
-// means the configured one. Errors: as load_config, open_model, check_identity, describe,
+// only these are loaded, with models of the noted identities (0: not checked yet). A cluster that
+// starts passes over models of directories that cannot be served. `dir`: none means the configured
+// one. Errors: as load_config, open_model, check_identity, describe,
 // make_plan, check_fits_beside (of all of them) and addresses::create.
 result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_record with,
                                        std::optional<run_dir> dir = std::nullopt);

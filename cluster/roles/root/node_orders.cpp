@@ -1,6 +1,6 @@
 #include "cluster/roles/root/node_orders.hpp"
 
-#include "cluster/config/config.hpp"
+#include "cluster/config/config_text.hpp"
 
 namespace baton::cluster {
 
@@ -21,7 +21,7 @@ result<void> node_orders::admit(const std::string& node) {
         errc::not_found,
         "there is no node {}, and none can be added: the cluster came up without cluster.host",
         node);
-  const auto text = read_config_file(original_);
+  const auto text = text_of_config(original_);
   if (!text)
     return text.error();
   auto fresh = parse_config(*text, original_.string());

@@ -30,7 +30,9 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   const auto incarnation = incarnations.next();
   if (auto ok = cluster.dir.record("root", incarnation); !ok)
     return refuse(ok.error());
-  auto config = copy_config(cluster, options.config);
+  for (const auto& each : cluster.config.passed_over)
+    spdlog::warn("{} is not served: {}", each.path.string(), each.why);
+  auto config = copy_config(cluster);
   if (!config)
     return refuse(config.error());
   if (auto ok = record_running(cluster.dir, cluster.config.name);

@@ -23,7 +23,7 @@ std::string text_of(const std::filesystem::path& file) {
 result<void> judge_config(const cluster_base& cluster, plan_record recorded,
                           const std::filesystem::path& config) {
   auto running = parse_config(text_of(cluster.dir.config()), config.string());
-  auto fresh = load_config(config);
+  auto fresh = parse_config(cluster.text, config.string());
   if (!fresh)
     return fresh.error();
   if (!running)
@@ -60,14 +60,10 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
 
 } // namespace
 
-result<std::filesystem::path> copy_config(const cluster_base& cluster,
-                                          const std::filesystem::path& original) {
+result<std::filesystem::path> copy_config(const cluster_base& cluster) {
   auto copy = cluster.dir.config();
-  std::error_code failed;
-  std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
-                             failed);
-  if (failed)
-    return fail(errc::io_failed, "{}: {}", copy.string(), failed.message());
+  if (auto ok = cluster.dir.write(copy.filename().string(), cluster.text); !ok)
+    return ok.error();
   return copy;
 }
 

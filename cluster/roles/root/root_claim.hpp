@@ -8,8 +8,7 @@ namespace baton::cluster {
 
 // The running cluster reads its own copy of nodes.toml: an edit of the original takes effect at the
 // next `cluster up`.
-result<std::filesystem::path> copy_config(const cluster_base& cluster,
-                                          const std::filesystem::path& original);
+result<std::filesystem::path> copy_config(const cluster_base& cluster);
 
 // Whether running processes allow this configuration to start: no root, and no other cluster. For
 // checks long before claim_cluster. Errors: conflict.

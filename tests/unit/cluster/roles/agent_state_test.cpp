@@ -57,8 +57,8 @@ struct agent_fixture {
     REQUIRE(where);
     auto plan = make_plan(view, small_model(), with.known, first);
     REQUIRE_MESSAGE(plan, plan.error().message);
-    const cluster_base base{*config, with, *dir, *where};
-    return {base, {{{view, with, *dir, *where}, small_model(), *plan, std::nullopt}}};
+    const cluster_base base{*config, with, *dir, *where, two_agents};
+    return {base, {{{view, with, *dir, *where, ""}, small_model(), *plan, std::nullopt}}};
   }
   joined news(std::string config = two_agents) const {
     return {json_of(known_to_agent).dump(), "",
