@@ -45,9 +45,9 @@ struct choices {
 // Applies to the processes that the command starts.
 void add_log_level(CLI::App& command) {
   command
-      .add_option_function<std::string>("--log-level", impose_log_level,
-                                        "of all processes; default: BATON_LOG_LEVEL, else "
-                                        "cluster.log_level")
+      .add_option_function<std::string>(
+          "--log-level", impose_log_level,
+          "level of all processes; default: BATON_LOG_LEVEL, else cluster.log_level")
       ->check(CLI::IsMember(log_levels()));
 }
 
@@ -91,7 +91,7 @@ void add_machines(CLI::App& app, choices& c) {
       "FILE", c.keygen.file,
       "default: ~/.config/baton/key; with --api: the file to add the key to, if any");
   keygen->add_option("--api", c.keygen.api, "an API key of this name, for gateway.api_keys");
-  keygen->add_flag("--admin", c.keygen.admin, "one that may see /metrics, /cluster and /load");
+  keygen->add_flag("--admin", c.keygen.admin, "the key may read /metrics, /cluster and /load");
   keygen->callback([&c] { c.status = command_keygen(c.keygen); });
   auto* rotate = app.add_subcommand(
       "rotate-key",
@@ -119,7 +119,7 @@ void add_questions(CLI::App& app, choices& c) {
   });
   auto* down = app.add_subcommand("down", "Drain and stop a running cluster.");
   down->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the running one");
-  down->add_option("--patience", c.patience, "seconds until what still runs is killed")
+  down->add_option("--patience", c.patience, "seconds until processes that still run are killed")
       ->check(CLI::Range(0, 86400));
   down->callback([&c] { c.status = command_down(c.which, std::chrono::seconds(c.patience)); });
   auto* plan = app.add_subcommand(
@@ -127,15 +127,17 @@ void add_questions(CLI::App& app, choices& c) {
   plan->add_option("CONFIG", c.which, "nodes.toml")->required();
   plan->add_flag("--json", c.json, "for scripts");
   plan->callback([&c] { c.status = command_plan(c.which, c.json); });
-  auto* doctor = app.add_subcommand(
-      "doctor", "Look at this machine (and a nodes.toml) for what would go wrong.");
+  auto* doctor =
+      app.add_subcommand("doctor", "Check this machine (and a nodes.toml) for problems.");
   auto* doctor_config = doctor->add_option("CONFIG", c.doctor.config, "nodes.toml");
   auto* device = doctor->add_option("--device", c.doctor.device, "only this one: \"cuda:0\"");
   device->excludes(doctor_config);
   doctor->add_option("--ranks", c.doctor.ranks, "ranks of a stage on such devices")
       ->needs(device)
       ->check(CLI::Range(1, 64));
-  doctor->add_option("--ranks-on-device", c.doctor.ranks_on_device, "of these, on this one")
+  doctor
+      ->add_option("--ranks-on-device", c.doctor.ranks_on_device,
+                   "number of these ranks on this device")
       ->needs(device)
       ->check(CLI::Range(1, 64));
   doctor->add_flag("--json", c.doctor.json, "for scripts");
@@ -188,7 +190,8 @@ void add_model(CLI::App& app, choices& c) {
   auto* model = app.add_subcommand("model", "Look at model files.");
   model->require_subcommand(1);
   auto* inspect = model->add_subcommand(
-      "inspect", "What a model holds, whether it runs here and how fast (exit status 0: runs).");
+      "inspect",
+      "Show what is in a model, whether it runs here and how fast (exit status 0: runs).");
   inspect->add_option("PATH", c.which, "a GGUF file, or a directory of safetensors")->required();
   inspect->add_flag("--json", c.json, "for scripts");
   inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
@@ -251,7 +254,7 @@ void add_run(CLI::App& app, choices& c) {
   run->add_option("PROMPT", c.run.chat.message, "one question; default: a conversation");
   auto* serve = run->add_flag("--serve", c.run.serve, "serve until ^C, without a conversation");
   run->add_flag("--print-config", c.run.print_config,
-                "print the nodes.toml that this amounts to, and start nothing")
+                "print the nodes.toml of this run, and start nothing")
       ->excludes(serve);
   run->add_flag("--pull", c.run.pull,
                 "download a model that is not there; without it a terminal is asked");
@@ -261,8 +264,8 @@ void add_run(CLI::App& app, choices& c) {
       });
   run->add_option("--device", c.run.device, "\"cpu\", \"cpu:0-3\" or \"cuda:0\"");
   run->add_option("--port", c.run.port,
-                  "of HTTP, on 127.0.0.1; default: 8000, or the next one that is free; that of "
-                  "the SDKs is the second one behind it, or the next one that is free")
+                  "HTTP port on 127.0.0.1; default: 8000, or the next free one; SDKs get that port "
+                  "plus 2, or the next free one")
       ->check(CLI::Range(1, 65535));
   run->add_option("--max-model-len", c.run.max_model_len, "tokens of prompt and answer together")
       ->check(CLI::Range(2u, 1u << 24));
@@ -310,7 +313,7 @@ void add_views(CLI::App& app, choices& c) {
   logs->add_option("PROCESS", c.logs.process, "as `cluster status` names it; default: all");
   logs->add_option("--cluster", c.logs.which,
                    "its nodes.toml or its name; default: the running one");
-  logs->add_flag("-f,--follow", c.logs.follow, "and what is added, until ^C");
+  logs->add_flag("-f,--follow", c.logs.follow, "also show new lines, until ^C");
   logs->add_option("-n,--lines", c.logs.lines, "of each process")->check(CLI::Range(0, 1 << 20));
   logs->callback([&c] { c.status = command_logs(c.logs); });
 }
@@ -360,7 +363,7 @@ void add_chat(CLI::App& app, choices& c) {
   chat->add_option("--endpoint", c.chat.endpoint,
                    "a gateway's ZeroMQ endpoint instead, tcp://127.0.0.1:8002");
   chat->add_option("--api-key", c.chat.api_key,
-                   "where the gateway asks for one; better in the environment, as BATON_API_KEY");
+                   "if the gateway needs one; better in the environment, as BATON_API_KEY");
   chat->add_option("--model", c.chat.model, "default: the first it serves");
   add_answer_options(*chat, c.chat);
   chat->callback([&c] { c.status = command_chat(c.chat); });
@@ -442,7 +445,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
                "  cluster run model.gguf     serve one model, and talk to it\n"
                "  cluster up nodes.toml      serve\n"
                "  cluster chat               talk to it\n"
-               "  cluster status             see how it stands\n"
+               "  cluster status             show its status\n"
                "  cluster down               stop it\n",
                "cluster");
   app.require_subcommand(1);
