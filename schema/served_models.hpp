@@ -61,6 +61,8 @@ struct model_settings {
   std::string handler; // replaces the archive's
   std::optional<std::uint32_t> batch_size, max_batch_delay, response_timeout, startup_timeout;
   std::optional<std::uint32_t> workers_min, workers_max;
+
+  friend bool operator==(const model_settings&, const model_settings&) = default;
 };
 
 // Gateway to root: a client changes which models are served. Answered by model_changed.

@@ -176,6 +176,16 @@ struct repository_config {
   friend bool operator==(const repository_config&, const repository_config&) = default;
 };
 
+inline constexpr std::uint32_t archive_seconds_max = 86'400; // of each time of a store
+
+// Settings of an archive that its model-config.yaml does not have: `models` of config.properties.
+struct archive_settings {
+  std::string model, version; // as the archive's manifest names them
+  model_settings settings;
+
+  friend bool operator==(const archive_settings&, const archive_settings&) = default;
+};
+
 // A TorchServe model store: archives that clients register (docs/operate/model-store.md). Names and
 // defaults follow config.properties where it has them.
 struct store_config {
@@ -190,6 +200,7 @@ struct store_config {
   std::uint32_t job_queue_size = 100;
   std::uint32_t default_response_timeout = 120; // seconds
   std::uint32_t default_startup_timeout = 120;
+  std::vector<archive_settings> models; // at most one of a version
 
   friend bool operator==(const store_config&, const store_config&) = default;
 };

@@ -3,6 +3,7 @@
 #include "cluster/config/config_error.hpp"
 #include "runtime/text/unicode/pattern_check.hpp"
 #include "schema/archive_url.hpp"
+#include "schema/limits.hpp"
 
 #include <algorithm>
 
@@ -67,13 +68,66 @@ result<void> read_repository(const toml::node* node, const std::string& origin,
   return {};
 }
 
+result<archive_settings> read_archive_settings(const toml::table* table, const std::string& path,
+                                               const std::string& origin) {
+  archive_settings out{.model = "", .version = "1.0", .settings = {}};
+  toml_section s(table, path, origin);
+  const auto read = [&](std::string_view key, std::optional<std::uint32_t>& value,
+                        std::uint32_t most) {
+    std::uint32_t number = 0;
+    s.read(key, number, 1, most);
+    if (number > 0)
+      value = number;
+  };
+  s.read("name", out.model);
+  s.read("version", out.version);
+  read("min_workers", out.settings.workers_min, workers_of_cluster_max);
+  read("batch_size", out.settings.batch_size, limits::batch_items_max);
+  read("response_timeout", out.settings.response_timeout, archive_seconds_max);
+  read("startup_timeout", out.settings.startup_timeout, archive_seconds_max);
+  std::chrono::milliseconds delay{0};
+  s.read_seconds("max_batch_delay", delay, 0, archive_seconds_max);
+  if (delay.count() > 0)
+    out.settings.max_batch_delay = static_cast<std::uint32_t>(delay.count());
+  if (auto ok = s.finish(); !ok)
+    return ok.error();
+  if (!is_name(out.model) || !is_name(out.version))
+    return bad_key(origin, path + ".name", "{}.name and version must be those of an archive", path);
+  return out;
+}
+
+// [[model_store.models]]
+result<void> read_archives(const toml::node* node, const std::string& origin, store_config& c) {
+  constexpr auto key = "model_store.models";
+  const auto* array = node ? node->as_array() : nullptr;
+  if (!node)
+    return {};
+  if (!array || array->size() > limits::models_max)
+    return bad_key(origin, key, "{} must be at most {} tables: [[{}]]", key, limits::models_max,
+                   key);
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    const auto at = fmt::format("{}[{}]", key, i);
+    const auto* table = array->get(i)->as_table();
+    if (!table)
+      return bad_key(origin, at, "{} must be a table", at);
+    auto one = read_archive_settings(table, at, origin);
+    if (!one)
+      return one.error();
+    for (const auto& other : c.models)
+      if (other.model == one->model && other.version == one->version)
+        return bad_key(origin, at + ".name", "{}.name: '{}' has settings already", at, one->model);
+    c.models.push_back(*std::move(one));
+  }
+  return {};
+}
+
 result<void> read_store(const toml::node* node, const std::string& origin, cluster_config& config) {
   if (!node)
     return {};
   if (!node->is_table())
     return fail_param(errc::bad_config, "model_store",
                       "{}: model_store must be a table: [model_store]", origin);
-  constexpr std::uint32_t seconds_max = 86400;
+  constexpr auto seconds_max = archive_seconds_max;
   store_config c;
   std::string path;
   toml_section s(node->as_table(), "model_store", origin);
@@ -87,7 +141,10 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
   s.read("job_queue_size", c.job_queue_size, 1, worker_queued_max);
   s.read("default_response_timeout", c.default_response_timeout, 1, seconds_max);
   s.read("default_startup_timeout", c.default_startup_timeout, 1, seconds_max);
+  const auto* archives = s.take("models");
   if (auto ok = s.finish(); !ok)
+    return ok;
+  if (auto ok = read_archives(archives, origin, c); !ok)
     return ok;
   if (path.empty())
     return bad_value(origin, "model_store.path", "is missing: the directory of the archives");

@@ -2,6 +2,7 @@
 
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported/yaml_reader.hpp"
+#include "cluster/models/torchserve/torchserve_models.hpp"
 #include "cluster/models/torchserve/torchserve_worker.hpp"
 #include "schema/ids.hpp"
 
@@ -205,7 +206,7 @@ std::string store_of(const torchserve_properties& server) {
   add("job_queue_size", server.job_queue_size);
   add("default_response_timeout", server.response_timeout);
   add("default_startup_timeout", server.startup_timeout);
-  return toml;
+  return toml + archive_tables(server.models);
 }
 
 // The [model] table of an LLM beside worker models, if there is one.

@@ -249,7 +249,10 @@ result<void> model_controller::enter(process_id gateway, change_model order,
     return archive.error().code == errc::bad_config ? refused(archive.error()) : archive.error();
   if (!archive->url.empty()) // the file is removed with the model that is registered from it
     fetched_[archive->url] = archive->path;
-  const auto workers = order.request == 0 ? config_.store->default_workers_per_model : 0;
+  const auto workers = order.request != 0
+                           ? 0
+                           : configured_of(*archive, *config_.store)
+                                 .workers_min.value_or(config_.store->default_workers_per_model);
   auto made = model_of_archive(*archive, order.model, order.settings, *config_.store, workers);
   if (!made)
     return refused(made.error());

@@ -37,6 +37,13 @@ std::vector<std::string> command_of(const model_archive& archive, const std::str
 
 } // namespace
 
+model_settings configured_of(const model_archive& archive, const store_config& store) {
+  for (const auto& one : store.models)
+    if (one.model == archive.model && one.version == archive.version)
+      return one.settings;
+  return {};
+}
+
 result<stored_model> model_of_archive(const model_archive& archive, const std::string& name,
                                       const model_settings& requested, const store_config& store,
                                       std::uint32_t workers) {
@@ -45,17 +52,21 @@ result<stored_model> model_of_archive(const model_archive& archive, const std::s
     return fail(errc::bad_config, "its model-config.yaml: {}", own.error().message);
   if (archive.handler.empty() && requested.handler.empty())
     return fail(errc::bad_config, "its manifest names no handler");
+  const auto configured = configured_of(archive, store);
   torchserve_worker w;
   w.name = name.empty() ? archive.model : name;
   w.version = archive.version;
   w.command = command_of(archive, requested.handler, store);
   w.settings.workers = first_of(requested.workers_min, own->workers, workers);
-  w.settings.batch_size = first_of(own->batch_size, requested.batch_size);
-  w.settings.max_batch_delay = first_of(own->max_batch_delay, requested.max_batch_delay);
+  w.settings.batch_size = first_of(own->batch_size, requested.batch_size, configured.batch_size);
+  w.settings.max_batch_delay =
+      first_of(own->max_batch_delay, requested.max_batch_delay, configured.max_batch_delay);
   w.settings.response_timeout =
-      first_of(own->response_timeout, requested.response_timeout, store.default_response_timeout);
+      first_of(own->response_timeout, requested.response_timeout,
+               first_of(configured.response_timeout, store.default_response_timeout));
   w.settings.startup_timeout =
-      first_of(own->startup_timeout, requested.startup_timeout, store.default_startup_timeout);
+      first_of(own->startup_timeout, requested.startup_timeout,
+               first_of(configured.startup_timeout, store.default_startup_timeout));
   if (installs(archive, store)) // the first worker installs, and the others wait for it
     w.settings.startup_timeout =
         std::min(*w.settings.startup_timeout + store.install_timeout, startup_seconds_max);

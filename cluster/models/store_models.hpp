@@ -15,8 +15,12 @@ struct stored_model {
   scanned_version version;
 };
 
+// What [[model_store.models]] has for the archive; empty if nothing.
+model_settings configured_of(const model_archive& archive, const store_config& store);
+
 // `name`: empty means the archive's own. The archive's model-config.yaml overrides `requested`, as
-// in TorchServe, except for the number of workers. `workers`: the count if neither sets one.
+// in TorchServe, except for the number of workers. `workers`: the count if neither sets one. Other
+// values that neither sets are those of [[model_store.models]], then the store's.
 // Errors: bad_config; invalid_value, of `requested`.
 result<stored_model> model_of_archive(const model_archive& archive, const std::string& name,
                                       const model_settings& requested, const store_config& store,

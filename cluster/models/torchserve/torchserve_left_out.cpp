@@ -6,10 +6,7 @@ const std::map<std::string, std::string, std::less<>>& torchserve_left_out() {
   static const std::map<std::string, std::string, std::less<>> all{
       {"load_models", "there is no model_store"},
       {"default_workers_per_model", "there is no model_store"},
-      {"models",
-       "AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml, and of the parameters of "
-       "POST /models and PUT /models/MODEL (batch_size, max_batch_delay, response_timeout, "
-       "min_worker)"},
+      {"models", "there is no model_store"},
       {"number_of_netty_threads", "gateway.threads"},
       {"max_request_size", "a body has at most 4 MiB"},
       {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},

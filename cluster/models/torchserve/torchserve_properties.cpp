@@ -3,6 +3,7 @@
 #include "cluster/config/config_repository.hpp"
 #include "cluster/config/cpu_launcher.hpp"
 #include "cluster/models/torchserve/torchserve_left_out.hpp"
+#include "cluster/models/torchserve/torchserve_models.hpp"
 
 #include <algorithm>
 #include <array>
@@ -312,6 +313,13 @@ result<void> take_store(properties& all, torchserve_properties& out) {
     return workers ? models.error() : workers.error();
   }
   out.workers_per_model = *workers;
+  if (const auto it = all.find("models"); it != all.end()) {
+    auto archives = parse_torchserve_models(it->second, out.notes);
+    if (!archives)
+      return fail(errc::bad_config, "config.properties: {}", archives.error().message);
+    out.models = *std::move(archives);
+    all.erase(it);
+  }
   for (const auto item : comma_items(*models)) {
     if (item == "none" || item == "N/A") {
       continue;

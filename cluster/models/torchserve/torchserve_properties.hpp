@@ -2,6 +2,7 @@
 // (https://pytorch.org/serve/configuration.html). Pure.
 #pragma once
 
+#include "cluster/config/config.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct torchserve_properties {
   std::optional<std::vector<std::string>> allowed_urls; // regular expressions
   bool installs_requirements = false;                   // install_py_dep_per_model
   std::vector<std::string> variables{};                 // TS_*, read as enable_envvars_config asks
+  std::vector<archive_settings> models{};               // of archives, by name and version
   std::vector<std::string> notes; // what is left out, or has another meaning here
 };
 

@@ -80,9 +80,11 @@ def folder():
 def test_inputs_explanations_and_metrics_of_the_examples(folder):
     write_archive(folder / "store" / "seen.mar", "seen.py", [EXAMPLES / "seen.py"])
     with served(folder, TS_METRICS_CONFIG=str(EXAMPLES / "metrics.yaml")) as (answer, (inference, management, metrics), now):
-        assert "NOT KNOWN" not in answer and "models is left out: AN ARCHIVE'S SETTINGS ARE THOSE OF ITS model-config.yaml" in answer
+        assert "NOT KNOWN" not in answer and "models: seen 1.0: maxWorkers is left out" in answer
         assert "metrics_config is left out" in answer and "TS_METRICS_CONFIG" in answer
         wait_for(lambda: is_ready(management, "seen", now), 120, now)
+        described = requests.get(f"{management}/models/seen", timeout=10).json()[0]
+        assert (described["batchSize"], described["maxBatchDelay"], described["responseTimeout"]) == (4, 5000, 120)
         url = f"{inference}/predictions/seen"
         files = {"data": ("clip.mp4", b"\0\1\2\3\r\n--"), "script": "a person walks", "labels": "0 1"}
         assert requests.post(url, files=files, timeout=60).json() == {"data": 8, "script": 14, "labels": 3}

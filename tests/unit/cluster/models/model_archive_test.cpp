@@ -212,6 +212,26 @@ TEST_CASE("a client's value applies where the archive has none") {
   CHECK(made(words()).version.worker.response_timeout == std::chrono::seconds(120));
 }
 
+TEST_CASE("settings of [[model_store.models]] apply where archive and client have none") {
+  store_config store;
+  store.path = "store";
+  archive_settings one{.model = "words", .version = "1.0", .settings = {}};
+  one.settings.batch_size = 8;
+  one.settings.max_batch_delay = 10;
+  one.settings.response_timeout = 60;
+  one.settings.workers_min = 2;
+  store.models = {one};
+  const auto archive = words("batchSize: 4\n");
+  CHECK(configured_of(archive, store).workers_min == 2);
+  const auto m = model_of_archive(archive, "", {}, store, 1);
+  REQUIRE_MESSAGE(m, m.error().message);
+  CHECK(m->version.worker.batch_size == 4);
+  CHECK(m->version.worker.max_batch_delay == std::chrono::milliseconds(10));
+  CHECK(m->version.worker.response_timeout == std::chrono::seconds(60));
+  store.models[0].version = "2.0";
+  CHECK_FALSE(configured_of(archive, store).workers_min);
+}
+
 TEST_CASE("unsupported worker settings are refused by key") {
   CHECK(settings_refusal("continuousBatching: true\n").find("continuousBatching") !=
         std::string::npos);
@@ -322,6 +342,13 @@ TEST_CASE("[model_store] is read, and errors are refused") {
   CHECK(read_store_load(further->store->load_models[1]).model == "m");
   CHECK(read("path = \"s\"\nload_models = [\"ftp://h/a.mar\"]\n").error().param ==
         "model_store.load_models");
+  const std::string own = "path = \"s\"\n[[model_store.models]]\nname = \"a\"\nbatch_size = 4\n";
+  REQUIRE(read(own));
+  CHECK(read(own)->store->models.at(0).settings.batch_size == 4);
+  CHECK(read(own + "[[model_store.models]]\nname = \"a\"\n").error().param ==
+        "model_store.models[1].name");
+  CHECK(read("path = \"s\"\nmodels = 1\n").error().param == "model_store.models");
+  CHECK(read(own + "batchsize = 4\n").error().code == errc::unknown_key);
 }
 
 TEST_CASE("an archive's requirementsFile is installed where the store allows it") {

@@ -165,11 +165,41 @@ TEST_CASE("a line that ends in a backslash continues in the next one") {
                                  "   b\\\\\n"
                                  "job_queue_size=5\n"
                                  "default_workers_per_model=2\\");
-  CHECK(properties_mention(p, "models is left out: AN ARCHIVE'S SETTINGS"));
+  REQUIRE(p.models.size() == 1);
+  CHECK(p.models[0].model == "mnist");
+  CHECK(p.models[0].settings.batch_size == 4);
   CHECK_FALSE(properties_mention(p, "NOT KNOWN"));
   CHECK(p.model_store == "ab\\\\"); // an escaped one ends its line
   CHECK(p.job_queue_size == 5);
   CHECK(p.workers_per_model == 2);
+}
+
+TEST_CASE("models of config.properties are settings of the store's archives") {
+  const std::string lines =
+      "model_store=/s\nload_models=all\nmodels={\"noop\": {\"1.0\": {\"defaultVersion\": true, "
+      "\"marName\": \"noop.mar\", \"minWorkers\": 2, \"maxWorkers\": 4, \"batchSize\": 8, "
+      "\"maxBatchDelay\": 100, \"responseTimeout\": 60, \"startupTimeout\": 0}, "
+      "\"2.0\": {\"batchsize\": 3}}}\n";
+  const auto p = read_properties(lines);
+  REQUIRE(p.models.size() == 2);
+  CHECK(properties_mention(p, "models: noop 1.0: maxWorkers is left out"));
+  CHECK(properties_mention(p, "models: noop 1.0: defaultVersion is left out: THE FIRST VERSION"));
+  CHECK(properties_mention(p, "models: noop 2.0: batchsize IS NOT KNOWN"));
+  const auto made = import_torchserve_server("", "", p);
+  const auto config = parse_config(made.toml, "n");
+  REQUIRE_MESSAGE(config, config.error().message);
+  CHECK(config->store->models == p.models);
+  const auto& s = config->store->models[0].settings;
+  CHECK(s.workers_min == 2);
+  CHECK(s.batch_size == 8);
+  CHECK(s.max_batch_delay == 100);
+  CHECK(s.response_timeout == 60);
+  CHECK_FALSE(s.startup_timeout);
+
+  for (const auto* wrong : {"[1]", "{\"a b\": {}}", "{\"a\": 1}", "{\"a\": {\"1\": 2}}",
+                            "{\"a\": {\"1\": {\"batchSize\": \"x\"}}}", "{\"a\""})
+    CHECK_FALSE(parse_torchserve_properties(fmt::format("model_store=s\nmodels={}\n", wrong)));
+  CHECK(properties_mention(read_properties("models={}\n"), "there is no model_store"));
 }
 
 TEST_CASE("values that the cluster's environment overrides are reported") {
