@@ -67,7 +67,7 @@ OF_VLLM = {
         "top_k": 3, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": 0.5, "logit_bias": {"5": 1}, "stop": ["a"], "ignore_eos": True,
         "include_stop_str_in_output": True, "skip_special_tokens": False, "structured_outputs": {"regex": "a"}, "request_id": "r",
         "mm_processor_kwargs": {"a": 1}, "enable_response_messages": True, "previous_input_messages": [{}], "previous_response": {"a": 1},
-        "vllm_xargs": {"a": 1}, "mm_payload": {"a": 1}, "prompt_cache_options": {"a": 1}, "prompt_cache_retention": "24h", "include": ["reasoning.encrypted_content"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
+        "vllm_xargs": {"a": 1}, "mm_payload": {"a": 1}, "prompt_cache_options": {"a": 1}, "prompt_cache_retention": "24h", "include": ["message.output_text.logprobs"], "max_tool_calls": 3, "prompt": {"id": "a"}, "service_tier": "flex", "top_logprobs": 2, "truncation": "auto"},
     "/v1/embeddings": {
         "use_activation": False, "endianness": "big", "truncation_side": "right", "chat_template": "a", "chat_template_kwargs": {"a": 1},
         "mm_processor_kwargs": {"a": 1}, "media_io_kwargs": {"a": {}}, "dimensions": 3, "truncate_prompt_tokens": 3, "normalize": False,
