@@ -133,7 +133,8 @@ int command_import(const import_options& options) {
   const auto made = import_any(options);
   if (!made)
     return refuse(made.error().message);
-  if (auto ok = parse_config(made->toml, "nodes.toml"); !ok)
+  if (auto ok = parse_config(made->toml, "nodes.toml");
+      !ok && ok.error().param != "model.models_dir") // a directory that may be there later
     return refuse(ok.error().message);
   std::fputs(made->toml.c_str(), stdout);
   for (const auto& note : made->notes)

@@ -82,6 +82,14 @@ const mended_key* mended_of(const error& why) {
   return found == std::end(mended_keys) ? nullptr : found;
 }
 
+// The configuration with a warning that it is refused.
+imported_config with_refusal(imported_config made, const error& why) {
+  const auto warning = fmt::format("`cluster plan` REFUSES THIS: {}", why.message);
+  made.notes.push_back(warning);
+  made.toml = toml_comment(warning) + made.toml;
+  return made;
+}
+
 // Repeats the import without each key that the plan refuses, as long as there is a replacement.
 result<imported_config> import_model_line(const launch_line& line, import_wishes wishes) {
   for (std::size_t round = 0; round <= std::size(mended_keys) + 1; ++round) {
@@ -89,6 +97,8 @@ result<imported_config> import_model_line(const launch_line& line, import_wishes
     if (!made)
       return made;
     auto config = parse_config(made->toml, "nodes.toml");
+    if (!config && config.error().param == "model.models_dir") // it may be there later
+      return with_refusal(*std::move(made), config.error());
     if (!config)
       return config.error();
     const auto path = config->model.path.string();
@@ -104,12 +114,8 @@ result<imported_config> import_model_line(const launch_line& line, import_wishes
     if (fits)
       return made;
     const auto* mended = mended_of(fits.error());
-    if (!mended || wishes.changes.contains(std::string(mended->key))) {
-      const auto warning = fmt::format("`cluster plan` REFUSES THIS: {}", fits.error().message);
-      made->notes.push_back(warning);
-      made->toml = toml_comment(warning) + made->toml;
-      return made;
-    }
+    if (!mended || wishes.changes.contains(std::string(mended->key)))
+      return with_refusal(*std::move(made), fits.error());
     wishes.changes[std::string(mended->key)] = {std::string(mended->value),
                                                 std::string(mended->why)};
   }

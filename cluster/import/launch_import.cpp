@@ -16,6 +16,8 @@ namespace baton::cluster {
 namespace start_line {
 namespace {
 
+constexpr std::size_t shown_bytes_max = 256;
+
 const dialect* dialect_of(launcher program) {
   switch (program) {
   case launcher::vllm:
@@ -231,10 +233,29 @@ void translation::write_model() {
     set_aliases(had);
 }
 
+// llama.cpp's router: it keeps models until others need the room, unless they sleep.
+void translation::write_directory() {
+  set("model.models_dir", toml_string(line_.outside(directory_)));
+  if (!sleeps_)
+    set("model.idle_timeout", "0");
+  if (!served_names_.empty())
+    note(fmt::format("the name '{}' is left out: models of a directory are named after their files",
+                     served_names_.front()));
+}
+
 result<imported_config> translation::write() {
-  if (model_.empty() && wishes_.model.empty())
+  const bool is_one = !model_.empty() || !wishes_.model.empty();
+  if (!is_one && directory_.empty())
     return fail(errc::bad_config, "the command names no model");
-  write_model();
+  if (is_one && !directory_.empty())
+    note(fmt::format("the directory {} is left out: the command names one model",
+                     directory_.substr(0, shown_bytes_max)));
+  if (is_one && sleeps_)
+    set("model.load", toml_string("on-demand"));
+  if (is_one)
+    write_model();
+  else
+    write_directory();
   place_on_devices();
   write_address();
   mend();

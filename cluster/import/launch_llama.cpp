@@ -1,4 +1,5 @@
 #include "cluster/import/launch_options.hpp"
+#include "schema/ids.hpp"
 
 namespace baton::cluster::start_line {
 namespace {
@@ -10,7 +11,7 @@ constexpr std::string_view llama_cores =
     "model.threads_per_shard sets how many, and [[nodes]] which: \"cpu:0-3\"";
 constexpr std::string_view page = "the page at / is this server's own";
 constexpr std::string_view no_tools = "the server runs no tools";
-constexpr std::string_view one_model = "[[model]] tables name the models that are served";
+constexpr std::string_view one_model = "[[models]] tables name the models that are served";
 constexpr std::string_view slots =
     "sequences have no slots: blocks of KV go to the sequences that need them";
 constexpr std::string_view presets = "GIVE THE MODEL'S FILE: --model";
@@ -18,6 +19,9 @@ constexpr std::string_view gpu_layers = "[[nodes]] names devices; a shard's laye
 
 constexpr option llama_options[] = {
     {"-m --model", kind::model},
+    {"--models-dir", kind::directory, "model.models_dir"},
+    {"--models-max", kind::loaded, "cluster.max_loaded_models", 1, pipelines_max},
+    {"--sleep-idle-seconds", kind::sleep, "model.idle_timeout", 1, 30 * 86'400},
     {"-a --alias", kind::names},
     {"--host", kind::host},
     {"--port", kind::port},
@@ -92,8 +96,7 @@ constexpr option llama_options[] = {
      "--context-shift --no-context-shift",
      kind::without, slots},
     {"--kv-unified-per-slot -ctxcp --ctx-checkpoints --swa-checkpoints -cms "
-     "--checkpoint-min-step --slot-save-path -sps --slot-prompt-similarity --cache-reuse "
-     "--sleep-idle-seconds",
+     "--checkpoint-min-step --slot-save-path -sps --slot-prompt-similarity --cache-reuse",
      kind::without_a_value, slots},
     {"--rpc", kind::without_a_value, why::machines},
     {"--lora --lora-scaled --control-vector --control-vector-scaled", kind::without_a_value,
@@ -161,8 +164,9 @@ constexpr option llama_options[] = {
     {"--cors-credentials --no-cors-credentials", kind::without, why::other_pages},
     {"--reuse-port", kind::without, "gateway.processes share the port"},
     {"--sse-ping-interval", kind::without_a_value, "an idle stream stays open"},
-    {"--models-dir --models-preset --models-max", kind::without_a_value, one_model},
-    {"--models-autoload --no-models-autoload", kind::without, one_model},
+    {"--models-preset", kind::without_a_value, one_model},
+    {"--models-autoload", kind::without, "the first request always loads its model"},
+    {"--no-models-autoload", kind::without, "THE FIRST REQUEST ALWAYS LOADS ITS MODEL"},
     {"--reasoning-format -rea --reasoning --reasoning-budget --reasoning-budget-message",
      kind::without_a_value, why::thoughts},
 };

@@ -28,8 +28,11 @@ enum class kind {
   on,     // without a value: true
   off,    // without a value: false
   model,
-  name,  // one or several
-  names, // several, separated by commas
+  directory, // llama.cpp's --models-dir
+  loaded,    // llama.cpp's --models-max: a number; 0 means as many as possible
+  sleep,     // llama.cpp's --sleep-idle-seconds
+  name,      // one or several
+  names,     // several, separated by commas
   host,
   port,
   key,

@@ -121,6 +121,14 @@ void translation::take_value(const option& o, const std::string& name, const std
   case kind::model:
     model_ = value;
     return;
+  case kind::directory:
+    directory_ = value;
+    return;
+  case kind::loaded:
+    return value == "0" ? set(o.to, fmt::format("{}", o.most)) : take_number(o, name, value);
+  case kind::sleep: // -1: never
+    sleeps_ = !value.starts_with('-');
+    return sleeps_ ? take_number(o, name, value) : void(settings_.erase(std::string(o.to)));
   case kind::names: {
     std::vector<std::string> all;
     for (std::size_t begin = 0; begin <= value.size();) {

@@ -42,6 +42,7 @@ private:
   void place_on_devices();
   void mend();
   void write_model();
+  void write_directory();
   void write_address();
   void write_address(std::string_view listener, const std::string& port);
   void set_aliases(const std::vector<std::string>& had);
@@ -60,10 +61,10 @@ private:
   const import_wishes& wishes_;
   const dialect& from_;
   std::map<std::string, std::string> settings_;
-  std::string model_, name_, host_, port_, gpus_;
+  std::string model_, directory_, name_, host_, port_, gpus_;
   std::vector<std::string> served_names_; // the first is the model's name
   std::vector<std::string> devices_;
-  bool has_key_ = false;
+  bool has_key_ = false, sleeps_ = false;
   imported_config out_;
   std::optional<error> first_;
 };

@@ -131,3 +131,19 @@ def test_a_model_of_the_hubs_cache_is_found(folder):
     made = tomllib.loads(done.stdout)["model"]
     assert made["path"] == str(at / "snapshots" / "abc123")
     assert made["aliases"] == ["HuggingFaceTB/SmolLM2"]
+
+
+def test_a_router_of_llama_server_becomes_a_directory_of_models(folder):
+    line = ["llama-server", "--models-max", "2", "--sleep-idle-seconds", "60", "--models-dir"]
+    (folder / "models").mkdir()
+    for name in ("one.gguf", "two.gguf"):
+        (folder / "models" / name).symlink_to(MODEL)
+    made = imported([*line, folder / "models"])
+    config = tomllib.loads(made.stdout)
+    assert config["model"] == {"models_dir": str(folder / "models"), "idle_timeout": 60} and config["cluster"] == {"max_loaded_models": 2}
+    (folder / "nodes.toml").write_text(made.stdout.replace("[cluster]\n", f'[cluster]\nrun_dir = "{folder}/run"\n'))
+    plan = subprocess.run([CLUSTER, "plan", folder / "nodes.toml", "--json"], capture_output=True, text=True, timeout=60)
+    assert [p["model"] for p in json.loads(plan.stdout)["pipelines"]] == ["one", "two"], plan
+    absent = imported([*line, folder / "absent"])  # it may be on another machine
+    assert "REFUSES THIS" in absent.stderr and "model.models_dir" in absent.stderr
+    assert tomllib.loads(absent.stdout)["model"]["models_dir"] == str(folder / "absent")

@@ -3,11 +3,13 @@
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/launch_line.hpp"
 #include "cluster/models/torchserve/torchserve_properties.hpp"
+#include "tests/support/scratch_directory.hpp"
 #include "tests/unit/cluster/import/imported.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 
 using namespace baton;
 using namespace baton::cluster;
@@ -331,4 +333,36 @@ TEST_CASE("tritonserver's command gives a repository and its listeners") {
         std::string::npos);
   CHECK(refused("--model-repository=/a --http-port=x") == "--http-port is 'x': a port is needed");
   CHECK(refused("--model-repository=/a --load-model=x").find("is for") != std::string::npos);
+}
+
+TEST_CASE("llama-server's router becomes a directory of models") {
+  const baton::testing::scratch_directory dir;
+  for (const auto* file : {"a.gguf", "b.gguf"})
+    std::ofstream(dir.path() / file) << "GGUF";
+  const auto line =
+      fmt::format("llama-server --models-dir {} --host 127.0.0.1", dir.path().string());
+  const auto plain = imported_line(line_of(line));
+  REQUIRE(plain.config.models.size() == 2);
+  CHECK(plain.config.models[1].name == "b");
+  CHECK(plain.config.models[1].loads_on_demand);
+  CHECK(plain.config.models[1].idle_timeout.count() == 0); // as there: never
+  CHECK(plain.config.max_loaded_models == 4);
+  const auto all = imported_line(line_of(line + " --models-max 2 --sleep-idle-seconds 90 -c 2048 "
+                                                "--no-models-autoload --alias x"));
+  CHECK(all.config.max_loaded_models == 2);
+  CHECK(all.config.models[0].idle_timeout == std::chrono::seconds(90));
+  CHECK(all.config.models[0].max_model_len == 2048);
+  CHECK(all.mentions("THE FIRST REQUEST ALWAYS LOADS ITS MODEL"));
+  CHECK(all.mentions("the name 'x' is left out"));
+  CHECK(imported_line(line_of(line + " --models-max 0")).config.max_loaded_models == 64);
+  CHECK(imported_line(line_of(line + " --sleep-idle-seconds -1 --models-autoload"))
+            .config.models[0]
+            .idle_timeout.count() == 0);
+  const auto one = imported_line(line_of(line + " -m m.gguf --sleep-idle-seconds 5"));
+  REQUIRE(one.config.models.size() == 1);
+  CHECK(one.config.models[0].path == "m.gguf");
+  CHECK(one.config.models[0].loads_on_demand);
+  CHECK(one.config.models[0].idle_timeout == std::chrono::seconds(5));
+  CHECK(one.mentions("is left out: the command names one model"));
+  CHECK_FALSE(imported_line(line_of("llama-server -m m.gguf")).config.models[0].loads_on_demand);
 }
