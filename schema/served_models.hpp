@@ -53,7 +53,8 @@ enum class model_order : std::uint8_t {
   register_model = 3,   // "register" of a TorchServe store
   unregister_model = 4, // "unregister" of a TorchServe store
   scale = 5,
-  set_default = 6
+  set_default = 6,
+  keep = 7 // of a model on demand: `keep_alive` alone
 };
 
 // A client's settings for a model of a store; absent ones come from the archive or a default.
@@ -73,6 +74,9 @@ struct change_model {
   std::string version; // empty: the version that serves requests without one
   std::string archive; // with `register_model`: its name in the store
   model_settings settings{};
+  // For a model on demand: milliseconds without a request until it is unloaded, up to its next
+  // unload; -1: without end.
+  std::optional<std::int64_t> keep_alive{};
   bool waits = true; // answered on completion; otherwise when the change has begun
 };
 

@@ -54,6 +54,21 @@ void on_demand_models::finish_orders(entry& e) {
       done({});
 }
 
+void on_demand_models::keep(std::uint32_t pipeline, std::chrono::milliseconds keep_alive,
+                            time_point now) {
+  auto& e = all_.at(pipeline);
+  e.keep_alive = keep_alive;
+  e.used_at = now;
+}
+
+bool on_demand_models::is_due(const entry& e, time_point now) {
+  if (e.loads.phase != phase::ready || e.open_requests > 0 || e.model.is_pinned)
+    return false;
+  if (e.keep_alive)
+    return e.keep_alive->count() >= 0 && now - e.used_at >= std::max(*e.keep_alive, keep_alive_min);
+  return e.model.idle_timeout.count() > 0 && now - e.used_at >= e.model.idle_timeout;
+}
+
 void on_demand_models::on_load(std::uint32_t pipeline, std::uint32_t open_requests,
                                time_point now) {
   const auto it = all_.find(pipeline);
@@ -115,13 +130,10 @@ std::map<std::uint32_t, model_loads> on_demand_models::snapshot() const {
 
 void on_demand_models::decide(time_point now) {
   for (auto& [pipeline, e] : all_) {
-    const bool is_idle = e.open_requests == 0;
     if (e.loads.phase == phase::draining && now - e.since >= unload_patience)
       enter(e, phase::unloaded, now);
-    if (e.loads.phase == phase::ready && is_idle && !e.model.is_pinned &&
-        e.model.idle_timeout.count() > 0 && now - e.used_at >= e.model.idle_timeout)
-      if (unload(e, now))
-        ++e.loads.idle_unloads;
+    if (is_due(e, now) && unload(e, now))
+      ++e.loads.idle_unloads;
   }
   for (auto& one : all_)
     finish_orders(one.second);
@@ -201,6 +213,7 @@ bool on_demand_models::unload(entry& e, time_point now) {
     return false;
   }
   spdlog::info("model {} is unloaded", e.model.name);
+  e.keep_alive.reset();
   enter(e, phase::draining, now);
   return true;
 }

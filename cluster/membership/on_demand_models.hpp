@@ -29,6 +29,9 @@ namespace baton::cluster {
 
 // Pauses after failed loads: 0, 1, 1, 2, 3, 5, 8 and 13 s.
 inline constexpr schedule::retry_intensity load_intensity{8, std::chrono::minutes(10)};
+// The shortest time without a request until a model is unloaded: a client's request for it may be
+// on its way.
+inline constexpr std::chrono::milliseconds keep_alive_min{500};
 inline constexpr std::size_t orders_waiting_max = 256; // of one model
 // The processes of an unloaded model end within this time; then its memory counts as free.
 inline constexpr std::chrono::seconds unload_patience{10};
@@ -65,6 +68,9 @@ public:
   // wait).
   void order_load(std::uint32_t pipeline, done_callback done, time_point now);
   void order_unload(std::uint32_t pipeline, done_callback done, time_point now);
+  // A client's `keep_alive`, until the model is unloaded: it takes the place of idle_timeout. Below
+  // 0: never unloaded for idleness.
+  void keep(std::uint32_t pipeline, std::chrono::milliseconds keep_alive, time_point now);
   // The head's report of its open requests.
   void on_load(std::uint32_t pipeline, std::uint32_t open_requests, time_point now);
   void observe(std::uint32_t pipeline, const observed& plan, time_point now);
@@ -86,6 +92,7 @@ private:
     std::uint32_t open_requests = 0;
     std::vector<done_callback> loads_waiting, unloads_waiting; // orders
     time_point used_at{}; // when it had requests, or was loaded
+    std::optional<std::chrono::milliseconds> keep_alive;
     std::optional<time_point> wanted_since;
     time_point since{}; // of this state
     std::optional<time_point> paused_until;
@@ -93,6 +100,7 @@ private:
     schedule::retry_policy retries{load_intensity};
   };
 
+  static bool is_due(const entry& e, time_point now); // to be unloaded for idleness
   static void enter(entry& e, phase next, time_point now);
   void try_load(entry& e, time_point now);
   void fail_load(entry& e, error why, time_point now);

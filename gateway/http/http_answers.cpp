@@ -209,6 +209,10 @@ open_results open_all(http_connection& client, generation_call& call) {
       all.emplace(*std::move(next), choices, client_names);
     }
   }
+  if (call.order) {
+    // The stream of its answer is closed at once: the root's failure is not the request's.
+    static_cast<void>(core.http.change(*call.order, [] {}));
+  }
   return *std::move(all);
 }
 

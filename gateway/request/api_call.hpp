@@ -38,6 +38,8 @@ struct generation_call {
   std::string_view waiting = event_comment;             // between events, while none comes
   bool frames_itself = false;                           // the events are HTTP chunks already
   std::function<void(const reply_times&)> ended_well{}; // null: nothing to count
+  // For the root, sent when the requests are opened; its answer is not awaited.
+  std::optional<change_model> order{};
   // The style of errors.
   const api_family* family = nullptr;
   std::function<error(error)> reword{}; // of a refusal; null: unchanged

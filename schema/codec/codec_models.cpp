@@ -7,6 +7,8 @@ namespace {
 
 using number = std::optional<std::uint32_t>;
 
+constexpr std::int64_t keep_alive_not_given = -2; // -1: without end
+
 std::int64_t encode_optional(const number& value) noexcept {
   return value ? std::int64_t{*value} : -1;
 }
@@ -47,13 +49,13 @@ offset<wire::ChangeModel> put(writer& out, const change_model& m) {
   const auto settings = put(out, m.settings);
   return wire::CreateChangeModel(out.buffer, m.request, model, m.what == model_order::unload,
                                  static_cast<wire::ModelOrder>(m.what), version, archive, settings,
-                                 m.waits);
+                                 m.waits, m.keep_alive.value_or(keep_alive_not_given));
 }
 
 void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   to.request = from.request();
   in.text(from.model(), to.model, limits::name_bytes_max, "change_model.model");
-  in.one_of(from.what(), to.what, model_order::load, model_order::set_default, "change_model.what");
+  in.one_of(from.what(), to.what, model_order::load, model_order::keep, "change_model.what");
   if (from.is_unload()) // the encoding from before other orders existed
     to.what = model_order::unload;
   in.text(from.version(), to.version, limits::name_bytes_max, "change_model.version");
@@ -61,6 +63,10 @@ void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   if (from.settings() != nullptr)
     get(in, *from.settings(), to.settings);
   to.waits = from.waits();
+  if (from.keep_alive() < keep_alive_not_given)
+    in.refuse(fmt::format("change_model.keep_alive is {}", from.keep_alive()));
+  else if (from.keep_alive() != keep_alive_not_given)
+    to.keep_alive = from.keep_alive();
 }
 
 namespace {

@@ -151,7 +151,11 @@ void root::change(process_id gateway, change_model&& order) {
                       if (!std::exchange(*is_answered, true))
                         answer(r);
                     };
-  if (order.what == model_order::unload)
+  if (order.keep_alive)
+    on_demand_.keep(*pipeline, std::chrono::milliseconds(*order.keep_alive), now);
+  if (order.what == model_order::keep)
+    done({});
+  else if (order.what == model_order::unload)
     on_demand_.order_unload(*pipeline, done, now);
   else
     on_demand_.order_load(*pipeline, done, now);

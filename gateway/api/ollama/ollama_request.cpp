@@ -1,6 +1,7 @@
 #include "gateway/api/ollama/ollama_request.hpp"
 
 #include "gateway/api/ollama/ollama_input.hpp"
+#include "gateway/api/ollama/ollama_keep_alive.hpp"
 #include "gateway/api/ollama/ollama_openapi.hpp"
 #include "gateway/api/ollama/ollama_options.hpp"
 #include "gateway/api/openai/embedding_request.hpp"
@@ -29,21 +30,27 @@ constexpr unsupported_field unsupported_in_ollama[] = {
 
 constexpr unsupported_field unsupported_in_ollama_embed[] = {{"dimensions", ""}};
 
-// A number of seconds or a duration ("5m"). -> whether it is zero, which unloads a model on demand
-// at once; for other values nodes.toml has `idle_timeout`.
-bool read_keep_alive(field_reader& fields) {
+// A number of seconds or a duration ("5m").
+std::optional<std::chrono::milliseconds> read_keep_alive(field_reader& fields) {
   const auto* value = fields.find("keep_alive");
   if (!value) {
-    return false;
+    return std::nullopt;
   }
   if (value->is_string()) {
-    const auto& text = value->get_ref<const std::string&>();
-    return text.starts_with('0') && text.find_first_of("123456789") == std::string::npos;
+    const auto text = fields.text("keep_alive", {}, format_name_bytes_max);
+    const auto parsed = parse_keep_alive(text);
+    if (!parsed) {
+      fields.refuse(errc::invalid_value, "keep_alive",
+                    "'keep_alive' must be a number of seconds, or a duration such as \"5m\" or "
+                    "\"1h30m\"");
+    }
+    return parsed;
   }
   if (!value->is_number()) {
     fields.refuse_type("keep_alive", "a number or a duration", *value);
+    return std::nullopt;
   }
-  return value->is_number() && *value == 0;
+  return keep_alive_of(value->get<double>());
 }
 
 std::string read_ollama_model(field_reader& fields) {
@@ -82,7 +89,8 @@ public:
     read_format(asked.request);
     read_think(asked);
     read_ollama_logprobs(asked);
-    out.unloads = read_keep_alive(fields_) && out.only_loads;
+    out.keep_alive = read_keep_alive(fields_);
+    out.unloads = out.only_loads && out.keep_alive && out.keep_alive->count() == 0;
     asked.shape.is_stream = fields_.boolean("stream", true);
   }
 
@@ -200,7 +208,7 @@ result<ollama_embed> read_ollama_embed(field_reader& fields, std::string_view na
                                        const request_limits& limits) {
   ollama_embed out;
   out.model = read_ollama_model(fields);
-  read_keep_alive(fields);
+  out.keep_alive = read_keep_alive(fields);
   fields.boolean("truncate", false); // an input that is too long is an error either way
   generate unused;                   // no option changes a vector
   read_ollama_options(fields, /*cuts_prompt=*/false, limits, unused);

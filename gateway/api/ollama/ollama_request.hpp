@@ -6,6 +6,7 @@
 #include "gateway/config/config.hpp"
 #include "schema/result.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ struct ollama_call {
   openai_generate asked;
   bool only_loads = false; // without messages, or a prompt: loads a model on demand
   bool unloads = false;    // in place of that: `keep_alive` is 0
+  // Until a model on demand is unloaded; below 0: without end.
+  std::optional<std::chrono::milliseconds> keep_alive{};
   // Of /api/generate without `raw` and `system`: a model without a chat template continues it.
   std::optional<std::string> bare_prompt{};
 };
@@ -33,7 +36,8 @@ result<ollama_call> parse_ollama(ollama_route route, std::string_view body,
 struct ollama_embed {
   std::string model;
   std::vector<generate> requests; // one for each text
-  bool is_older = false;          // its answer is one vector
+  std::optional<std::chrono::milliseconds> keep_alive{};
+  bool is_older = false; // its answer is one vector
 };
 result<ollama_embed> parse_ollama_embed(std::string_view body, const request_limits& limits);
 result<ollama_embed> parse_ollama_embeddings(std::string_view body, const request_limits& limits);

@@ -75,9 +75,26 @@ result<void> settle_model(ollama_call& call, const gateway_state& facts) {
   return settle_answer(call.asked, facts);
 }
 
-generation_call answer_ollama(ollama_call call) {
+// The order for the root that goes with a request; nothing if the model is always loaded.
+std::optional<change_model> keep_order(const gateway_state& facts, const std::string& model,
+                                       std::optional<std::chrono::milliseconds> keep_alive) {
+  if (!keep_alive || !is_on_demand(facts, model)) {
+    return std::nullopt;
+  }
+  auto order = order_on_demand(facts, model, /*is_unload=*/false);
+  if (!order) {
+    return std::nullopt; // the request is refused for it
+  }
+  order->what = model_order::keep;
+  order->keep_alive = keep_alive->count();
+  order->waits = false;
+  return *std::move(order);
+}
+
+generation_call answer_ollama(ollama_call call, std::optional<change_model> order) {
   auto& asked = call.asked;
   auto out = open_prompts(asked);
+  out.order = std::move(order);
   out.can_resume = out.is_stream;
   out.resume = asked.resume;
   if (out.resume) { // calls are read out of all of the text (ollama_stream)
@@ -105,6 +122,9 @@ api_call load_ollama(const ollama_call& call, const gateway_state& facts) {
   if (!order) {
     return ollama_failure(order.error());
   }
+  if (call.keep_alive && !call.unloads) {
+    order->keep_alive = call.keep_alive->count();
+  }
   message_call out;
   out.request = *std::move(order);
   out.writer =
@@ -128,7 +148,10 @@ api_call answer_prompt(const http_call& call, gateway_state& facts) {
       return load_ollama(*parsed, facts);
     }
   }
-  return with_parsed(std::move(parsed), ollama_family, answer_ollama);
+  return with_parsed(std::move(parsed), ollama_family, [&facts](ollama_call asked) {
+    auto order = keep_order(facts, asked.asked.request.model, asked.keep_alive);
+    return answer_ollama(std::move(asked), std::move(order));
+  });
 }
 
 api_call answer_embed(result<ollama_embed> parsed, const gateway_state& facts) {
@@ -144,8 +167,9 @@ api_call answer_embed(result<ollama_embed> parsed, const gateway_state& facts) {
       request.model = *name;
     }
   }
-  return with_parsed(std::move(parsed), ollama_family, [](ollama_embed asked) {
+  return with_parsed(std::move(parsed), ollama_family, [&facts](ollama_embed asked) {
     generation_call out;
+    out.order = keep_order(facts, asked.requests.front().model, asked.keep_alive);
     out.requests = asked.requests;
     out.client_names = {{{"prompt", asked.is_older ? "prompt" : "input"}}};
     out.add_generation_prompt = false;

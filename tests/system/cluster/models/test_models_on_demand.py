@@ -157,6 +157,30 @@ def test_an_idle_model_is_unloaded_and_comes_back():
         assert ask(c, "one") == first
 
 
+def test_keep_alive_of_ollama_decides_how_long_a_model_stays():
+    def asked(keep_alive, route="/api/generate"):
+        body = {"model": "one", "stream": False, "options": {"num_predict": 4, "temperature": 0}, "keep_alive": keep_alive}
+        body |= {"prompt": "Once"} if route == "/api/generate" else {"messages": [{"role": "user", "content": "Once"}]}
+        status, _, answer = c.post(route, body)
+        assert status == 200, answer
+        return answer["eval_count"]
+
+    with running(devices=("cpu:0",), models=tables(("one",), more="idle_timeout = 2")) as c:
+        for keep_alive in (-1, "10m"):
+            assert asked(keep_alive) > 0
+            time.sleep(3.5)
+            assert shards(c) == {"shard-0"}
+        assert asked(0, "/api/chat") > 0
+        wait_for(lambda: shards(c) == set())
+        assert ask(c, "one")[0] == 200  # the next load has the timeout of nodes.toml
+        wait_for(lambda: shards(c) == set())
+        assert c.post("/api/generate", {"model": "one", "keep_alive": "1h"})[2]["done_reason"] == "load"
+        time.sleep(3.5)
+        assert shards(c) == {"shard-0"}
+        status, _, answer = c.post("/api/generate", {"model": "one", "prompt": "x", "keep_alive": "soon"})
+        assert status == 400 and "keep_alive" in answer["error"], answer
+
+
 def test_a_pinned_model_is_loaded_at_the_start_and_stays():
     models = tables(("kept",), more="pin = true\nidle_timeout = 1") + tables(("other",))
     with running(devices=("cpu:0",), models=models, cluster="max_loaded_models = 2") as c:

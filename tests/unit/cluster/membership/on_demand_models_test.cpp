@@ -262,3 +262,37 @@ TEST_CASE("orders of clients load and unload, and are answered once") {
   CHECK(f.models.find("model-1") == 1);
   CHECK_FALSE(f.models.find("none"));
 }
+
+TEST_CASE("a client's keep_alive takes the place of idle_timeout until the model is unloaded") {
+  on_demand_fixture f({{0, "a", 10s, false}, {1, "pinned", 0s, true}});
+  f.load(0);
+  f.models.keep(0, 60s, f.now);
+  f.pass(59s);
+  CHECK(f.loaded.contains(0));
+  f.models.keep(0, 1min, f.now); // from this request on
+  f.pass(59s);
+  CHECK(f.loaded.contains(0));
+  f.pass(1s);
+  CHECK_FALSE(f.loaded.contains(0));
+  f.models.on_gone(0);
+  f.load(0); // without it
+  f.pass(10s);
+  CHECK_FALSE(f.loaded.contains(0));
+  f.models.on_gone(0);
+  f.models.keep(0, -1ms, f.now); // with the request that loads it
+  f.load(0);
+  f.pass(24h);
+  CHECK(f.loaded.contains(0));
+  f.ask(0);
+  f.models.keep(0, 0ms, f.now);
+  f.pass(1h); // it has a request
+  CHECK(f.loaded.contains(0));
+  f.ask(0, 0);
+  f.pass(keep_alive_min);
+  CHECK_FALSE(f.loaded.contains(0));
+  CHECK(f.models.loads_of(0).idle_unloads == 3);
+  f.load(1);
+  f.models.keep(1, 0ms, f.now);
+  f.pass(1h);
+  CHECK(f.loaded.contains(1)); // it is pinned
+}

@@ -95,6 +95,44 @@ TEST_CASE("a prompt of Ollama's API becomes a chat, or is taken as it is") {
             .message == "raw mode does not support template, system, or context");
 }
 
+TEST_CASE("keep_alive is a number of seconds or a duration, and below 0 for ever") {
+  using ms = std::chrono::milliseconds;
+  for (const auto& [given, meant] : {
+           std::pair{"0", 0},
+           std::pair{"300", 300'000},
+           std::pair{"0.25", 250},
+           std::pair{"-1", -1},
+           std::pair{"-0.5", -1},
+           std::pair{"1e300", -1},
+           std::pair{"\"5m\"", 300'000},
+           std::pair{"\"1h1m1s\"", 3'661'000},
+           std::pair{"\"1.5m\"", 90'000},
+           std::pair{"\"20ms\"", 20},
+           std::pair{"\"3us\"", 1},
+           std::pair{"\"-1\"", -1},
+           std::pair{"\"-1m\"", -1},
+           std::pair{"\"24\"", 24'000},
+           std::pair{"\"0\"", 0},
+           std::pair{"\"0s\"", 0},
+           std::pair{"\"+2s\"", 2000},
+           std::pair{"\"900000h\"", -1},
+       }) {
+    CAPTURE(given);
+    const auto call = ollama_of(fmt::format(
+        R"({{"model":"m","messages":[{{"role":"user","content":"x"}}],"keep_alive":{}}})", given));
+    CHECK(call.keep_alive == ms(meant));
+    CHECK_FALSE(call.unloads);
+  }
+  CHECK_FALSE(ollama_of(R"({"model":"m","messages":[{"role":"user","content":"x"}]})").keep_alive);
+  for (const auto* wrong : {"\"\"", "\"m\"", "\"5 m\"", "\"5x\"", "\"1m2\"", "\"1.2.3s\"",
+                            "\"--1\"", "\".s\"", "true", "[]"}) {
+    CAPTURE(wrong);
+    const auto e = ollama_error_of(fmt::format(R"({{"model":"m","keep_alive":{}}})", wrong));
+    CHECK(e.param == "keep_alive");
+    CHECK(e.message.find("keep_alive") != std::string::npos);
+  }
+}
+
 TEST_CASE("a request without a prompt loads the model") {
   CHECK(ollama_of(R"({"model":"m"})").only_loads);
   CHECK(ollama_of(R"({"model":"m","messages":[],"keep_alive":0})").only_loads);
