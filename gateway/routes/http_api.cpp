@@ -246,9 +246,9 @@ std::optional<http_reply> http_api::refuse(const http_call& call, const route_ro
   if (row->methods == method_set::post && call.method == "POST" && has_wrong_media(call, *row)) {
     const bool is_coded =
         !call.content_encoding.empty() && lower(call.content_encoding) != "identity";
-    return row->family->failure(fail(errc::unsupported_media_type, "the body must {}",
-                                     is_coded ? "not be compressed"
-                                              : "be JSON in UTF-8: application/json"));
+    return row->family->failure(
+        fail(errc::unsupported_media_type, "the body must {}",
+             is_coded ? "not be compressed" : "be JSON in UTF-8: application/json"));
   }
   if (row->is_per_gateway && facts_->config().shares_http &&
       call.listener != listener_kind::admin) {
