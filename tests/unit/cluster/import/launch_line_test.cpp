@@ -220,7 +220,8 @@ TEST_CASE("compose files without exactly one server are refused with their servi
 }
 
 TEST_CASE("commands that start none of the servers are refused") {
-  CHECK(refusal_of("docker ps").find("`run` and `create` are read") != std::string::npos);
+  CHECK(refusal_of("docker ps").find("only `run` and `create` of a container tool are read") !=
+        std::string::npos);
   CHECK(refusal_of("docker run").find("names no image") != std::string::npos);
   CHECK(refusal_of("docker run postgres").find("it is not known what image postgres starts") !=
         std::string::npos);
