@@ -47,7 +47,7 @@ void add_log_level(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--log-level", impose_log_level,
-          "level of all processes; default: BATON_LOG_LEVEL, else cluster.log_level")
+          "of all processes; default: BATON_LOG_LEVEL, else cluster.log_level")
       ->check(CLI::IsMember(log_levels()));
 }
 

@@ -271,6 +271,8 @@ TAKEN = {
     "stream": SWITCH,
     "ignore_eos": SWITCH,
     "include_stop_str_in_output": SWITCH,
+    "return_token_ids": SWITCH,
+    "return_tokens_as_token_ids": SWITCH,
     "add_generation_prompt": SWITCH,
     "add_special_tokens": SWITCH,
     "continue_final_message": SWITCH,
@@ -347,8 +349,9 @@ def siege_websocket(g):
     with websocket(g.url.replace("http", "ws") + "/v1/stream") as ws:
         for api, field in [*fields_of(g), ("chat", "window")]:
             for value in ABSURD:
-                if (field, value) in {("stream_options", "{}"), ("resumable", "true"), ("echo", "true")}:
-                    continue  # two need a stream, which this is; an echo is not for sockets
+                if (field, value) in {("stream_options", "{}"), ("resumable", "true"), ("echo", "true"), ("return_token_ids", "true"),
+                                      ("return_tokens_as_token_ids", "true")}:
+                    continue  # two need a stream, which this is; an echo and ids are not for sockets
                 start = b'{"type":"start","id":"a",' + body_with(api, field, value)[1:]
                 ws.send(start.decode())
                 error, status = None, 200

@@ -123,7 +123,6 @@ def test_a_grammar_of_lark_is_kept_as_lark_reads_it(shared):
 greeting: "hi" NAME
 NAME: "A".."C" LCASE~2..3
 %import common.LCASE_LETTER -> LCASE
-%ignore " "
 """
     seen = {ask(shared, "Greet me.", seed=seed, guided_grammar=short) for seed in range(6)}
     assert all(finish == "stop" and lark.Lark(short, parser="earley").parse(text) for text, finish in seen)
