@@ -118,7 +118,7 @@ void report_ready(process& self, const std::shared_ptr<gateway::gateway_state>& 
     }
     if (now->is_draining || (!sent && !state->is_informed()))
       return;
-    if (!gateway::awaits_head(*now))
+    if (next.progress < 1 && !gateway::awaits_head(*now))
       next.progress = 1;
     if (sent == next)
       return;

@@ -97,6 +97,7 @@ private:
                  std::string_view further = {}) const;
   // The members of a choice that hold ids, if requested. The prompt's ids come once.
   std::string ids_of(std::uint32_t choice, std::span<const token_id> ids);
+  std::string prompt_ids_of(std::uint32_t choice);
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
   void add_parsed(const chunk& c, std::string& out);

@@ -104,24 +104,21 @@ void openai_stream::add_role(const chunk& c, std::string& out) {
                  R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
                  R"("logprobs":null,"finish_reason":null}})",
                  c.choice);
-  auto& choice = choices_[c.choice];
-  std::string prompt_ids;
-  if (std::exchange(choice.owes_prompt_ids, false)) {
-    prompt_ids = R"(,"prompt_token_ids":)" + json_text(ordered(ids_of_prompt(choice.prompt)));
-  }
-  end_event(c, /*output_tokens=*/0, out, prompt_ids);
+  end_event(c, /*output_tokens=*/0, out, prompt_ids_of(c.choice));
+}
+
+std::string openai_stream::prompt_ids_of(std::uint32_t choice) {
+  auto& of = choices_[choice];
+  return std::exchange(of.owes_prompt_ids, false)
+             ? fmt::format(R"(,"prompt_token_ids":[{}])", fmt::join(ids_of_prompt(of.prompt), ","))
+             : std::string();
 }
 
 std::string openai_stream::ids_of(std::uint32_t choice, std::span<const token_id> ids) {
   if (!shape_.has_token_ids) {
     return {};
   }
-  auto out = fmt::format(R"(,"token_ids":[{}])", fmt::join(ids, ","));
-  if (std::exchange(choices_[choice].owes_prompt_ids, false)) {
-    out += fmt::format(R"(,"prompt_token_ids":[{}])",
-                       fmt::join(ids_of_prompt(choices_[choice].prompt), ","));
-  }
-  return out;
+  return fmt::format(R"(,"token_ids":[{}])", fmt::join(ids, ",")) + prompt_ids_of(choice);
 }
 
 void openai_stream::add_text(const chunk& c, std::string& out) {
