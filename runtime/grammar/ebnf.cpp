@@ -1,9 +1,6 @@
 #include "runtime/grammar/ebnf.hpp"
 
-#include "runtime/grammar/automata/text_reader.hpp"
-#include "runtime/grammar/left_recursion.hpp"
-
-#include <map>
+#include "runtime/grammar/rule_reader.hpp"
 
 namespace baton::grammar {
 namespace {
@@ -13,9 +10,9 @@ bool is_name_character(char32_t c) noexcept {
          c == '_';
 }
 
-class ebnf_reader {
+class ebnf_reader : rule_reader {
 public:
-  ebnf_reader(grammar_builder& to, std::string_view source) : to_(to), in_(source) {}
+  ebnf_reader(grammar_builder& to, std::string_view source) : rule_reader(to, source) {}
 
   result<rule_id> read() {
     for (skip_space(); !in_.is_at_end(); skip_space()) {
@@ -23,31 +20,22 @@ public:
       skip_space();
       if (name.empty() || !in_.accept("::="))
         return wrong("a rule that does not begin with 'name ::='");
-      if (auto ok = defined_.emplace(name, true); !ok.second)
+      if (!begin(name))
         return wrong("the rule '{}' twice", name);
-      self_name_ = name;
-      self_ = to_.call(rule_of(name));
       auto is = read_alternatives(/*depth=*/0);
       if (!is)
         return is.error();
-      to_.define(rule_of(name), rule_body(to_, *std::move(is), self_));
+      define(*std::move(is));
     }
-    for (const auto& [name, rule] : rules_)
-      if (!defined_.contains(name))
-        return fail(errc::invalid_value, "the grammar has no rule '{}'", name);
-    const auto root = rules_.find("root");
-    if (root == rules_.end())
+    if (const auto* name = undefined())
+      return fail(errc::invalid_value, "the grammar has no rule '{}'", *name);
+    const auto root = find("root");
+    if (!root)
       return fail(errc::invalid_value, "the grammar has no rule 'root'");
-    return root->second;
+    return *root;
   }
 
 private:
-  template <class... Args>
-  error wrong(fmt::format_string<Args...> text, Args&&... args) const {
-    return fail(errc::invalid_value, "the grammar has {}, at position {}",
-                fmt::format(text, std::forward<Args>(args)...), in_.position());
-  }
-
   void skip_space() {
     while (!in_.is_at_end()) {
       if (in_.accept("#"))
@@ -63,11 +51,6 @@ private:
     while (is_name_character(in_.peek()))
       name += static_cast<char>(in_.next());
     return name;
-  }
-
-  rule_id rule_of(const std::string& name) {
-    const auto it = rules_.find(name);
-    return it != rules_.end() ? it->second : rules_.emplace(name, to_.add_rule(name)).first->second;
   }
 
   result<rule_alternatives> read_alternatives(std::size_t depth) {
@@ -110,12 +93,8 @@ private:
     auto out = read_one(depth);
     while (out) {
       skip_space();
-      if (in_.accept("*")) {
-        out = to_.repeat(*out, 0, std::nullopt);
-      } else if (in_.accept("+")) {
-        out = to_.repeat(*out, 1, std::nullopt);
-      } else if (in_.accept("?")) {
-        out = to_.optional(*out);
+      if (const auto repeated = accept_repetition(*out)) {
+        out = *repeated;
       } else if (in_.accept("{")) {
         const auto times = in_.counts();
         if (!times)
@@ -124,8 +103,8 @@ private:
       } else {
         return out;
       }
-      if (++repetitions_ > repetitions_max)
-        return wrong("too many repetitions");
+      if (auto ok = count_repetition(); !ok)
+        return ok.error();
     }
     return out;
   }
@@ -151,7 +130,7 @@ private:
     const auto name = read_name();
     if (name.empty())
       return wrong("something that is not a literal, class, group or name");
-    return name == self_name_ ? self_ : to_.call(rule_of(name));
+    return call(name);
   }
 
   result<expression> read_literal(char quote) {
@@ -199,35 +178,8 @@ private:
     const char32_t c = in_.next();
     if (c != '\\')
       return c;
-    constexpr std::string_view names = "nrtbf\\\"'[]-^/.", meanings = "\n\r\t\b\f\\\"'[]-^/.";
-    if (in_.is_at_end())
-      return wrong("a '\\' with nothing after it");
-    const char32_t escaped = in_.next();
-    const std::size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : escaped == 'U' ? 8 : 0;
-    if (digits > 0) {
-      const auto code = in_.number(16, digits, digits);
-      character_set set;
-      if (code)
-        set.add(*code);
-      if (set.is_empty())
-        return wrong("a code that is not a character");
-      return *code;
-    }
-    const auto at = escaped < 0x80 ? names.find(static_cast<char>(escaped)) : std::string::npos;
-    if (at == std::string::npos)
-      return wrong("an unknown escape");
-    return static_cast<char32_t>(meanings[at]);
+    return read_escape("nrtbf\\\"'[]-^/.", "\n\r\t\b\f\\\"'[]-^/.");
   }
-
-  static constexpr std::size_t repetitions_max = 16u << 10;
-
-  grammar_builder& to_;
-  text_reader in_;
-  std::map<std::string, rule_id> rules_; // names seen so far
-  std::map<std::string, bool> defined_;
-  std::string self_name_; // of the rule that is read
-  expression self_{};
-  std::size_t repetitions_ = 0;
 };
 
 } // namespace

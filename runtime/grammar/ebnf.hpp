@@ -1,6 +1,6 @@
 // Reads grammars in the EBNF of llama.cpp (GBNF) and XGrammar: rules `name ::= ...`, where `root`
 // is the answer. Supports literals "..." with escapes, classes `[a-z]`, `[^...]`, `.`, groups, `|`,
-// `*`, `+`, `?`, `{m,n}`, and comments after #. A rule may begin with itself (left_recursion.hpp).
+// `*`, `+`, `?`, `{m,n}`, and comments after #. A rule may begin with itself (rule_reader.hpp).
 // Refuses XGrammar's look-ahead.
 #pragma once
 

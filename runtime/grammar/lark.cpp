@@ -1,12 +1,9 @@
 #include "runtime/grammar/lark.hpp"
 
 #include "runtime/grammar/automata/regex.hpp"
-#include "runtime/grammar/automata/text_reader.hpp"
-#include "runtime/grammar/left_recursion.hpp"
+#include "runtime/grammar/rule_reader.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 namespace baton::grammar {
 namespace {
@@ -86,10 +83,16 @@ void skip_lines(text_reader& in) {
   while (in.accept("\n"));
 }
 
-class lark_reader {
+// Marks of a rule for the tree that a parser makes; at most both.
+void skip_tree_marks(text_reader& in) {
+  accept_any(in, {"?", "!"});
+  accept_any(in, {"?", "!"});
+}
+
+class lark_reader : rule_reader {
 public:
   lark_reader(grammar_builder& to, std::string_view source)
-      : to_(to), in_(source), ignored_(to.add_rule("%ignore")),
+      : rule_reader(to, source), ignored_(to.add_rule("%ignore")),
         has_ignored_(source.find("%ignore") != std::string_view::npos) {}
 
   result<expression> read() {
@@ -101,38 +104,19 @@ public:
       if (!in_.is_at_end() && in_.peek() != '\n')
         return wrong("something behind the end of a statement");
     }
-    for (const auto& [name, rule] : rules_)
-      if (!defined_.contains(name))
-        return fail(errc::invalid_value, "the grammar has no {} '{}'",
-                    is_terminal(name) ? "terminal" : "rule", name);
-    const auto start = rules_.find("start");
-    if (start == rules_.end())
+    if (const auto* name = undefined())
+      return fail(errc::invalid_value, "the grammar has no {} '{}'",
+                  is_terminal(*name) ? "terminal" : "rule", *name);
+    const auto start = find("start");
+    if (!start)
       return fail(errc::invalid_value, "the grammar has no rule 'start'");
     to_.define(ignored_, to_.repeat(to_.either(std::move(ignore_)), 0, std::nullopt));
-    return to_.sequence({to_.call(ignored_), to_.call(start->second)});
+    return to_.sequence({to_.call(ignored_), to_.call(*start)});
   }
 
 private:
-  template <class... Args>
-  error wrong(fmt::format_string<Args...> text, Args&&... args) const {
-    return fail(errc::invalid_value, "the grammar has {}, at position {}",
-                fmt::format(text, std::forward<Args>(args)...), in_.position());
-  }
-
   static error unsupported(std::string_view what) {
     return fail(errc::unsupported_parameter, "{} in a Lark grammar is not supported", what);
-  }
-
-  rule_id rule_of(const std::string& name) {
-    const auto it = rules_.find(name);
-    return it != rules_.end() ? it->second : rules_.emplace(name, to_.add_rule(name)).first->second;
-  }
-
-  result<void> define(const std::string& name, expression is) {
-    if (!defined_.insert(name).second)
-      return wrong("'{}' twice", name);
-    to_.define(rule_of(name), is);
-    return {};
   }
 
   result<void> read_directive() {
@@ -183,12 +167,16 @@ private:
     if (as.empty())
       return wrong("an '%import' without a name behind '->'");
     const auto is = expression_of(row->pattern);
-    return is ? define(as, *is) : result<void>(is.error());
+    if (!is)
+      return is.error();
+    if (!begin(as))
+      return wrong("'{}' twice", as);
+    define({{*is}});
+    return {};
   }
 
   result<void> read_definition() {
-    accept_any(in_, {"?", "!"}); // of the tree that a parser makes
-    accept_any(in_, {"?", "!"});
+    skip_tree_marks(in_);
     const auto name = read_name(in_);
     if (name.empty())
       return wrong("a statement that does not begin with 'name:' or '%'");
@@ -201,12 +189,13 @@ private:
     if (!in_.accept(":"))
       return wrong("a statement that does not begin with 'name:' or '%'");
     is_in_terminal_ = is_terminal(name);
-    self_name_ = name;
-    self_ = to_.call(rule_of(name));
+    if (!begin(name))
+      return wrong("'{}' twice", name);
     auto is = read_alternatives(/*depth=*/0);
     if (!is)
       return is.error();
-    return define(name, rule_body(to_, *std::move(is), self_));
+    define(*std::move(is));
+    return {};
   }
 
   void skip_within(std::size_t depth) { depth > 0 ? skip_lines(in_) : skip_space(in_); }
@@ -258,12 +247,8 @@ private:
   result<expression> read_repeated(std::size_t depth) {
     auto out = read_one(depth);
     while (out) {
-      if (in_.accept("*")) {
-        out = to_.repeat(*out, 0, std::nullopt);
-      } else if (in_.accept("+")) {
-        out = to_.repeat(*out, 1, std::nullopt);
-      } else if (in_.accept("?")) {
-        out = to_.optional(*out);
+      if (const auto repeated = accept_repetition(*out)) {
+        out = *repeated;
       } else if (skip_space(in_); in_.accept("~")) {
         const auto times = read_times();
         if (!times)
@@ -272,8 +257,8 @@ private:
       } else {
         return out;
       }
-      if (++repetitions_ > repetitions_max)
-        return wrong("too many repetitions");
+      if (auto ok = count_repetition(); !ok)
+        return ok.error();
     }
     return out;
   }
@@ -281,12 +266,12 @@ private:
   // `n` or `n..m`, behind '~'.
   result<text_reader::bounds> read_times() {
     skip_space(in_);
-    const auto least = in_.number(10, 1, 6);
+    const auto least = in_.number(10, 1, repeat_digits_max);
     if (!least)
       return wrong("a '~' without a number");
     auto most = least;
     if (in_.accept(".."))
-      most = in_.number(10, 1, 6);
+      most = in_.number(10, 1, repeat_digits_max);
     if (!most || *most < *least)
       return wrong("a repetition '~n..m' without m, or with m below n");
     if (*most > grammar_limits::repeat_max)
@@ -315,10 +300,9 @@ private:
       return wrong("something that is not a literal, expression, group or name");
     if (in_.starts_with("{"))
       return unsupported("a template");
-    if (name == self_name_ && !is_in_terminal_)
-      return self_;
-    const auto call = to_.call(rule_of(name));
-    return is_terminal(name) ? with_ignored(call) : call;
+    if (is_in_terminal_) // which may not begin with itself
+      return to_.call(rule_of(name));
+    return is_terminal(name) ? with_ignored(call(name)) : call(name);
   }
 
   // Terminals of a rule may have ignored text behind them; within a terminal there is none.
@@ -375,7 +359,8 @@ private:
       if (c == '"')
         return text;
       if (c == '\\') {
-        const auto escaped = read_escape();
+        const auto escaped = // as in Python's strings
+            read_escape("nrtbfav\\\"'/", "\n\r\t\b\f\a\v\\\"'/");
         if (!escaped)
           return escaped.error();
         c = *escaped;
@@ -383,27 +368,6 @@ private:
       text += c;
     }
     return wrong("an unterminated literal");
-  }
-
-  // As in Python's strings.
-  result<char32_t> read_escape() {
-    constexpr std::string_view names = "nrtbfav\\\"'/", meanings = "\n\r\t\b\f\a\v\\\"'/";
-    if (in_.is_at_end())
-      return wrong("a '\\' with nothing after it");
-    const char32_t escaped = in_.next();
-    const std::size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : escaped == 'U' ? 8 : 0;
-    if (digits > 0) {
-      const auto code = in_.number(16, digits, digits);
-      character_set set;
-      if (code)
-        set.add(*code);
-      return set.is_empty() ? result<char32_t>(wrong("a code that is not a character"))
-                            : result<char32_t>(*code);
-    }
-    const auto at = escaped < 0x80 ? names.find(static_cast<char>(escaped)) : std::string::npos;
-    if (at == std::string::npos)
-      return wrong("an unknown escape");
-    return static_cast<char32_t>(meanings[at]);
   }
 
   // A regular expression, behind its first slash.
@@ -431,19 +395,10 @@ private:
                       {[this](const character_set& set) { return to_.characters(set); }, false});
   }
 
-  static constexpr std::size_t repetitions_max = 16u << 10;
-
-  grammar_builder& to_;
-  text_reader in_;
   rule_id ignored_;
   bool has_ignored_;
-  std::vector<expression> ignore_;       // the alternatives of `%ignore`
-  std::map<std::string, rule_id> rules_; // names seen so far, terminals too
-  std::set<std::string> defined_;
-  std::string self_name_; // of the definition that is read
-  expression self_{};
+  std::vector<expression> ignore_; // the alternatives of `%ignore`
   bool is_in_terminal_ = false;
-  std::size_t repetitions_ = 0;
 };
 
 } // namespace
@@ -453,8 +408,7 @@ bool is_lark(std::string_view source) {
   skip_lines(in);
   if (in.starts_with("%"))
     return true;
-  accept_any(in, {"?", "!"});
-  accept_any(in, {"?", "!"});
+  skip_tree_marks(in);
   if (read_name(in).empty())
     return false;
   if (in.accept("."))

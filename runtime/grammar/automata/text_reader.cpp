@@ -31,12 +31,11 @@ std::optional<char32_t> text_reader::number(unsigned base, std::size_t least, st
 }
 
 result<text_reader::bounds> text_reader::counts() {
-  constexpr std::size_t digits_max = 6; // above repeat_max, without overflow
-  const auto least = number(10, 1, digits_max);
+  const auto least = number(10, 1, repeat_digits_max);
   bounds out{least.value_or(0), least};
   bool is_sound = least.has_value();
   if (is_sound && accept(",")) {
-    out.most = number(10, 1, digits_max);
+    out.most = number(10, 1, repeat_digits_max);
     is_sound = !out.most || *out.most >= out.least;
   }
   if (!is_sound || !accept("}"))

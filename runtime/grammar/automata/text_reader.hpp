@@ -11,6 +11,8 @@
 
 namespace baton::grammar {
 
+inline constexpr std::size_t repeat_digits_max = 6; // above repeat_max, without overflow
+
 class text_reader {
 public:
   // Requires: `text` is UTF-8 (see is_utf8).

@@ -14,7 +14,7 @@ constraint lark(std::string source) {
 
 } // namespace
 
-TEST_CASE("Lark and EBNF are told apart by the first statement") {
+TEST_CASE("the first statement decides between Lark and EBNF") {
   for (const char* text : {"start: \"a\"", "// c\n\n# d\n?start : \"a\"", "!?a: b",
                            "%import common.INT\nstart: INT", "A.2: \"x\"", "_sep{x}: x"})
     CHECK_MESSAGE(grammar::is_lark(text), text);
@@ -171,6 +171,7 @@ TEST_CASE("errors of Lark grammars are reported") {
       {"start: \"a\" ->", "without a name"},
       {"start.x: \"a\"", "priority"},
       {"start: a\na: b \"x\" | \"y\"\nb: a", "begins with itself"}, // through another rule
+      {"start: A\nA: A \"x\" | \"y\"", "begins with itself"},       // no terminal may
       {"start: start", "no text matches"},
       {"start: \"a\"\n%import common.NOTHING", "NOTHING"},
       {"start: \"a\"\n%import common", "common.NAME"},
