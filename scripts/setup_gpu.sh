@@ -69,21 +69,22 @@ libnvshmem_host.so.3 nvidia-nvshmem-cu13==3.4.5
 END
 }
 
-# torch in a folder of its own (build/torch): only its libraries and headers are used, so the packages of its Python
-# side are left out. Sets what the preset "gpu" reads. BATON_TORCH=cpu leaves CUDA out, for tests on CPU tensors alone;
+# torch in a folder of its own (build/torch). Its libraries and headers are used, so most packages of its Python side are
+# left out. sympy and networkx serve torch.compile and pipelines, which handlers use. Sets what the preset "gpu" reads.
+# BATON_TORCH=cpu leaves CUDA out, for tests on CPU tensors alone;
 # BATON_TORCH_PYTHON names a Python that has torch already.
 fetch_torch() {
   export BATON_TORCH=${BATON_TORCH:-cuda}
   local beside="nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85" # the CPU's part asks for these
   if [ "$BATON_TORCH" = cuda ]; then fetch_nvcc; fetch_flashinfer; beside=$(missing_cuda_packages | tr '\n' ' '); fi
   [ -z "${BATON_TORCH_PYTHON-}" ] || return 0
-  local stamp="build/torch/stamp" wanted="$torch_version $BATON_TORCH"
+  local stamp="build/torch/stamp" wanted="$torch_version $BATON_TORCH sympy networkx"
   export BATON_TORCH_PYTHON=$PWD/build/torch/bin/python
   [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || return 0
   say "fetching torch $torch_version (530 MB; with all of CUDA's libraries 2 GB; PyPI)"
   # shellcheck disable=SC2086 # packages are words
   mkdir -p build && python3 -m venv build/torch \
-    && build/torch/bin/pip install -q --disable-pip-version-check --no-deps "torch==$torch_version" $beside \
+    && build/torch/bin/pip install -q --disable-pip-version-check --no-deps "torch==$torch_version" sympy==1.14.0 mpmath==1.3.0 networkx==3.5 $beside \
     || die "pip could not install torch $torch_version; is PyPI reachable?"
   echo "$wanted" >"$stamp"
 }

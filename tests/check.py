@@ -200,7 +200,8 @@ def gpu():
             pytest("engines, served", "tests/system/cluster/commands/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
             if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
-                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "tests/system/cluster/workers/test_torch_worker.py",
+                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "sdk/python/tests/test_large_models.py",
+                       "tests/system/cluster/workers/test_torch_worker.py", "tests/system/cluster/workers/test_worker_groups.py",
                        env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
 
 

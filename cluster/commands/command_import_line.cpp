@@ -172,10 +172,10 @@ result<imported_config> import_torchserve_line(const launch_line& line, const st
 }
 
 // The tables of the repository's LLMs, which [model_repository] alone would not serve.
-std::string llms_of(const std::string& repository, imported_config& out) {
+std::string llms_of(const triton_line& line, imported_config& out) {
   std::vector<fs::path> directories;
   std::error_code ec;
-  for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec))
+  for (fs::directory_iterator it(line.repository, ec), end; !ec && it != end; it.increment(ec))
     directories.push_back(it->path());
   std::sort(directories.begin(), directories.end());
   std::vector<triton_model> llms;
@@ -189,7 +189,7 @@ std::string llms_of(const std::string& repository, imported_config& out) {
       out.notes.push_back(
           fmt::format("{} IS LEFT OUT: {}", directory.filename().string(), alone.error().message));
   }
-  const auto made = import_triton_llms(llms);
+  const auto made = import_triton_llms(llms, line.default_max_tokens);
   if (!made)
     return {}; // each was valid alone
   out.notes.insert(out.notes.end(), made->notes.begin(), made->notes.end());
@@ -203,11 +203,15 @@ result<imported_config> import_triton_line(const launch_line& line, const std::s
     return read.error();
   imported_config out;
   out.notes = read->notes;
-  auto llm = model.empty()
-                 ? llms_of(read->repository, out)
-                 : fmt::format("\n[model]\nname = {}\npath = {}\n",
-                               toml_string(name.empty() ? fs::path(model).stem().string() : name),
-                               toml_string(model));
+  auto llm =
+      model.empty()
+          ? llms_of(*read, out)
+          : fmt::format("\n[model]\nname = {}\npath = {}\n",
+                        toml_string(name.empty() ? fs::path(model).stem().string() : name),
+                        toml_string(model)) +
+                (read->default_max_tokens ? fmt::format("\n[model.sampling]\nmax_tokens = {}\n",
+                                                        *read->default_max_tokens)
+                                          : std::string());
   out.toml = "# Made of a command of Triton by `cluster import`.\n";
   for (const auto& note : out.notes)
     out.toml += toml_comment(note);
@@ -284,7 +288,7 @@ result<imported_config> import_line(launch_line line, const std::string& model,
     return ok.error();
   if (line.program == launcher::torchserve)
     return import_torchserve_line(line, model, name);
-  if (line.program == launcher::triton)
+  if (line.program == launcher::triton || line.program == launcher::triton_openai)
     return import_triton_line(line, model, name);
   import_wishes wishes;
   wishes.model = model;

@@ -53,7 +53,8 @@ bool is_switch_value(std::string_view arg) {
 
 // Whether the option takes all following words as its values, as in the other server.
 bool takes_all(const option* o) {
-  return !o || o->is == kind::name || o->is == kind::without_values || o->is == kind::several;
+  return !o || o->is == kind::name || o->is == kind::without_values || o->is == kind::several ||
+         o->is == kind::devices;
 }
 
 // vLLM's forms: "--speculative-config.method ngram", "-O3", "-O.level=3".

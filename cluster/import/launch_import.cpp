@@ -32,12 +32,26 @@ const dialect* dialect_of(launcher program) {
     return &torchserve_llm;
   case launcher::torchserve:
   case launcher::triton:
+  case launcher::triton_openai:
     break;
   }
   return nullptr;
 }
 
-// Parses "device=0,1" to 0 and 1; empty if the text has no numbers.
+// Whether it has the form "Org/Model" of a name at Hugging Face, and not of a path.
+bool is_hub_name(const std::string& model) {
+  const auto slash = model.find('/');
+  return slash != model.npos && slash > 0 && model.front() != '.' &&
+         model.find('/', slash + 1) == model.npos && model.back() != '/' &&
+         !model.ends_with(".gguf");
+}
+
+bool is_path(const std::string& path) {
+  return path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
+}
+
+} // namespace
+
 std::vector<std::uint32_t> gpus_named(std::string_view text) {
   std::vector<std::uint32_t> all;
   constexpr std::string_view lead = "device=";
@@ -54,20 +68,6 @@ std::vector<std::uint32_t> gpus_named(std::string_view text) {
   }
   return all;
 }
-
-// Whether it has the form "Org/Model" of a name at Hugging Face, and not of a path.
-bool is_hub_name(const std::string& model) {
-  const auto slash = model.find('/');
-  return slash != model.npos && slash > 0 && model.front() != '.' &&
-         model.find('/', slash + 1) == model.npos && model.back() != '/' &&
-         !model.ends_with(".gguf");
-}
-
-bool is_path(const std::string& path) {
-  return path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
-}
-
-} // namespace
 
 // The last part of the path, with characters that are invalid in a name replaced by a dash.
 std::string name_of_model(const std::string& model) {

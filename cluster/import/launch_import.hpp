@@ -51,10 +51,12 @@ struct torchserve_line {
 };
 result<torchserve_line> read_torchserve_line(const launch_line& line);
 
-// `tritonserver ...`: the [model_repository] and [gateway] tables.
+// `tritonserver ...` and `python openai_frontend/main.py ...`: the [model_repository] and [gateway]
+// tables.
 struct triton_line {
-  std::string repository; // as a path on this machine
-  std::string tables;     // [gateway] and [model_repository]
+  std::string repository;                          // as a path on this machine
+  std::string tables;                              // [gateway] and [model_repository]
+  std::optional<std::uint32_t> default_max_tokens; // for requests without max_tokens
   std::vector<std::string> notes;
 };
 result<triton_line> read_triton_line(const launch_line& line);

@@ -12,11 +12,17 @@ namespace {
 constexpr std::string_view readable =
     "vllm serve, python -m vllm.entrypoints.openai.api_server, text-generation-launcher, "
     "llama-server, python -m sglang.launch_server, torchserve, python -m ts.llm_launcher, "
-    "tritonserver, each also behind `docker run` or `podman run`";
+    "tritonserver, python openai_frontend/main.py, each also behind `docker run` or `podman run`";
 constexpr std::size_t wrappings_max = 16; // env within sh within docker, and so on
 
 std::string_view base_of(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
+}
+
+// Whether the path is `end`, or ends with it behind a slash.
+bool ends_path(std::string_view path, std::string_view end) {
+  return path.ends_with(end) &&
+         (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
 }
 
 bool is_python(std::string_view arg) {
@@ -68,26 +74,28 @@ const wrapper* wrapper_of(std::string_view arg) {
   return found == std::end(wrappers) ? nullptr : found;
 }
 
+enum class started_by { name, module, script };
 struct server {
-  std::string_view program; // or a Python module
+  std::string_view program; // or a Python module, or the end of a script's path
   launcher is;
-  bool is_module = false;
+  started_by by = started_by::name;
   std::string_view first = {}; // the word that must follow: "serve"
 };
 constexpr server servers[] = {
-    {"vllm", launcher::vllm, false, "serve"},
-    {"vllm.entrypoints.openai.api_server", launcher::vllm, true},
-    {"vllm.entrypoints.api_server", launcher::vllm, true},
-    {"vllm.entrypoints.cli.main", launcher::vllm, true, "serve"},
+    {"vllm", launcher::vllm, started_by::name, "serve"},
+    {"vllm.entrypoints.openai.api_server", launcher::vllm, started_by::module},
+    {"vllm.entrypoints.api_server", launcher::vllm, started_by::module},
+    {"vllm.entrypoints.cli.main", launcher::vllm, started_by::module, "serve"},
     {"text-generation-launcher", launcher::tgi},
     {"llama-server", launcher::llama},
     {"llama_server", launcher::llama},
-    {"sglang", launcher::sglang, false, "serve"},
-    {"sglang.launch_server", launcher::sglang, true},
-    {"sglang_router.launch_server", launcher::sglang, true},
+    {"sglang", launcher::sglang, started_by::name, "serve"},
+    {"sglang.launch_server", launcher::sglang, started_by::module},
+    {"sglang_router.launch_server", launcher::sglang, started_by::module},
     {"torchserve", launcher::torchserve},
-    {"ts.llm_launcher", launcher::torchserve_llm, true},
+    {"ts.llm_launcher", launcher::torchserve_llm, started_by::module},
     {"tritonserver", launcher::triton},
+    {"openai_frontend/main.py", launcher::triton_openai, started_by::script},
 };
 
 using args_view = std::span<const std::string>;
@@ -102,17 +110,21 @@ args_view without_options(args_view args, std::string_view with_values) {
 }
 
 std::optional<launch_line> as_server(args_view args) {
-  const bool is_module = is_python(args[0]);
-  if (is_module) {
+  auto by = started_by::name;
+  if (is_python(args[0])) {
     args = without_options(args.subspan(1), " -X -W ");
-    // `-m` is the last of Python's own options: the module's follow it.
-    const auto* last = args.data();
-    if (args.empty() || *(last - 1) != "-m")
+    if (args.empty())
       return std::nullopt;
+    // `-m` is the last of Python's own options: the module's follow it.
+    by = *(args.data() - 1) == "-m" ? started_by::module : started_by::script;
   }
-  const auto name = is_module ? std::string_view(args[0]) : base_of(args[0]);
+  const auto is_started = [&](const server& s) {
+    return s.by == by && (by == started_by::name     ? s.program == base_of(args[0])
+                          : by == started_by::module ? s.program == args[0]
+                                                     : ends_path(args[0], s.program));
+  };
   for (const auto& s : servers) {
-    if (s.is_module != is_module || s.program != name)
+    if (!is_started(s))
       continue;
     auto rest = args.subspan(1);
     if (!s.first.empty()) {
@@ -209,8 +221,9 @@ bool is_launch_program(std::string_view arg) {
   }
   return is_python(arg) || is_container_tool(arg) || is_shell(arg) || wrapper_of(arg) ||
          is_assignment(arg) ||
-         std::any_of(std::begin(servers), std::end(servers),
-                     [&](const server& s) { return !s.is_module && s.program == base_of(arg); });
+         std::any_of(std::begin(servers), std::end(servers), [&](const server& s) {
+           return s.by == started_by::name && s.program == base_of(arg);
+         });
 }
 
 result<launch_line> read_launch_line(std::span<const std::string> args) {
@@ -310,5 +323,19 @@ result<std::vector<std::vector<std::string>>> split_shell(std::string_view text)
     commands.pop_back();
   return commands;
 }
+
+namespace start_line {
+
+void note_variables(const launch_line& line, std::string_view read,
+                    std::vector<std::string>& notes) {
+  for (const auto& [name, value] : line.variables)
+    if (name != read)
+      notes.push_back(fmt::format("the variable {} is left out: {}", name,
+                                  name.starts_with("TS_")
+                                      ? "settings are those of options and config.properties"
+                                      : "workers have the environment of `cluster up`"));
+}
+
+} // namespace start_line
 
 } // namespace baton::cluster

@@ -15,7 +15,7 @@
 
 namespace baton::cluster {
 
-enum class launcher { vllm, tgi, llama, sglang, torchserve, torchserve_llm, triton };
+enum class launcher { vllm, tgi, llama, sglang, torchserve, torchserve_llm, triton, triton_openai };
 
 struct launch_mount {
   std::string outside; // a path on this machine, or a volume's name
@@ -102,6 +102,10 @@ launch_port port_of(std::string_view text);
 std::optional<launch_mount> mount_of(std::string_view text);
 // Parses `docker run ...` without its first word. Errors: bad_config.
 result<launch_line> read_container(std::span<const std::string> args);
+
+// Notes all variables except `read`, for servers whose options have no variables.
+void note_variables(const launch_line& line, std::string_view read,
+                    std::vector<std::string>& notes);
 
 } // namespace start_line
 

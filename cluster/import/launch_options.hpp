@@ -3,7 +3,7 @@
 //   vLLM       vllm/engine/arg_utils.py, vllm/entrypoints/common/cli_args.py (of 0.33)
 //   TGI        launcher/src/main.rs
 //   llama.cpp  common/arg.cpp, tools/server/README.md
-//   TorchServe ts/llm_launcher.py (its other lines: launch_stores.cpp)
+//   TorchServe ts/llm_launcher.py (its other lines: launch_torchserve.cpp)
 //   SGLang     python/sglang/srt/server_args.py, docs/advanced_features/server_arguments.md
 #pragma once
 
@@ -40,6 +40,7 @@ enum class kind {
   speculative,     // vLLM's --speculative-config
   metrics_port,    // a port for Prometheus only
   stages,          // llama.cpp's --split-mode
+  devices,         // vLLM's --device-ids: words, or one with commas
   gpu_layers,      // llama.cpp's --n-gpu-layers
   collector,       // an OpenTelemetry collector
   no_key,          // TorchServe's --disable_token_auth
@@ -107,6 +108,7 @@ inline constexpr std::string_view access_log =
     "each gateway has an access log; gateway.access_log = false turns it off";
 inline constexpr std::string_view metrics = "/metrics is always there";
 inline constexpr std::string_view other_pages = "PAGES OF OTHER SITES ARE REFUSED";
+inline constexpr std::string_view calls = "the chat template defines how a model calls tools";
 inline constexpr std::string_view thoughts =
     "the marks of the chat template separate reasoning (docs/apis/reasoning.md)";
 inline constexpr std::string_view no_draft =

@@ -87,6 +87,11 @@ void translation::take(const parsed_option& parsed) {
   switch (o.is) {
   case kind::name:
     return take_names(parsed.name, parsed.values);
+  case kind::devices:
+    gpus_ = fmt::format("device={}", fmt::join(parsed.values, ","));
+    if (gpus_named(gpus_).empty())
+      refuse(parsed.name, "needs numbers of devices, as in 0,1");
+    return;
   case kind::without:
   case kind::without_a_value:
   case kind::without_values:

@@ -5,9 +5,11 @@
 #include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace baton::cluster::start_line {
 
 // The last part of the path, with characters that are invalid in a name replaced by a dash.
 std::string name_of_model(const std::string& model);
+// Parses "device=0,1" to 0 and 1; empty if the text has no numbers.
+std::vector<std::uint32_t> gpus_named(std::string_view text);
 
 class translation {
 public:

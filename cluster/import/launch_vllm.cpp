@@ -65,8 +65,7 @@ constexpr option vllm_options[] = {
     {"--no-enable-chunked-prefill", kind::without,
      "prompts are computed in chunks of model.prefill_chunk"},
     {"--enable-auto-tool-choice", kind::without, why::always},
-    {"--tool-call-parser", kind::without_a_value,
-     "the chat template defines how a model calls tools"},
+    {"--tool-call-parser", kind::without_a_value, why::calls},
     {"--tool-parser-plugin --tool-server --io-processor-plugin --logits-processor-pattern "
      "--worker-cls --worker-extension-cls --scheduler-cls --reasoning-parser-plugin "
      "--mm-processor-plugin --model-class-overrides",
@@ -192,7 +191,8 @@ constexpr option vllm_options[] = {
     {"--kv-transfer-config --kv-events-config --ec-transfer-config --ec-manager-config",
      kind::without_a_value, why::whole},
     {"--tokens-only --enable-scale-out", kind::without, why::whole},
-    {"--device --device-ids", kind::without_a_value, "[[nodes]] names devices"},
+    {"--device-ids", kind::devices, "nodes.devices"},
+    {"--device", kind::without_a_value, "[[nodes]] names devices"},
     {"--numa-bind", kind::without, "[[nodes]] names cores"},
     {"--numa-bind-nodes --numa-bind-cpus", kind::without_values, "[[nodes]] names cores"},
     {"--watermark-config", kind::without_a_value, "requests set it: TGI's watermark"},

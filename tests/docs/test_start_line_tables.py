@@ -9,7 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs/apis/start-lines"
 TABLES = [("vllm", "launch_vllm.cpp", "vllm_options"), ("tgi", "launch_tgi.cpp", "tgi_options"),
           ("llama-cpp", "launch_llama.cpp", "llama_options"), ("sglang", "launch_sglang.cpp", "sglang_options"),
-          ("torchserve", "launch_stores.cpp", "torchserve_options"), ("triton", "launch_stores.cpp", "triton_options"),
+          ("torchserve", "launch_torchserve.cpp", "torchserve_options"), ("triton", "launch_triton.cpp", "triton_options"),
+          ("triton-openai", "launch_triton.cpp", "triton_openai_options"),
           ("torchserve-llm", "launch_torchserve_llm.cpp", "torchserve_llm_options")]
 
 

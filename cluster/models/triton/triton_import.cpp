@@ -41,7 +41,7 @@ public:
   std::optional<error> take(const triton_model& of);
   result<imported_config> write();
   result<imported_config> write_worker();
-  result<imported_config> write_llms();
+  result<imported_config> write_llms(std::optional<std::uint32_t> max_tokens);
 
 private:
   std::optional<error> take_worker(const triton_model& of, fields& config,
@@ -336,7 +336,20 @@ result<imported_config> translation::write() {
   return std::move(out_);
 }
 
-result<imported_config> translation::write_llms() {
+result<imported_config> translation::write_llms(std::optional<std::uint32_t> max_tokens) {
+  constexpr std::string_view table = "\n[model.sampling]\n";
+  for (auto& one : llms_) {
+    const auto at = one.tables.find(table);
+    const bool has_own =
+        at != one.tables.npos && one.tables.find("max_tokens = ", at) != one.tables.npos;
+    if (!max_tokens || has_own)
+      continue;
+    const auto line = fmt::format("max_tokens = {}\n", *max_tokens);
+    if (at == one.tables.npos)
+      one.tables += std::string(table) + line;
+    else
+      one.tables.insert(at + table.size(), line);
+  }
   out_.toml = model_tables();
   return std::move(out_);
 }
@@ -361,13 +374,14 @@ result<imported_config> import_triton_worker(const triton_model& of) {
   return made.write_worker();
 }
 
-result<imported_config> import_triton_llms(std::span<const triton_model> models) {
+result<imported_config> import_triton_llms(std::span<const triton_model> models,
+                                           std::optional<std::uint32_t> max_tokens) {
   const std::string none;
   translation made(none, none, /*unserved=*/"");
   for (const auto& one : models)
     if (auto wrong = one.engine.empty() ? std::nullopt : made.take(one))
       return *std::move(wrong);
-  return made.write_llms();
+  return made.write_llms(max_tokens);
 }
 
 result<imported_config> import_triton(std::span<const triton_model> models,

@@ -34,8 +34,9 @@ struct triton_model {
 result<imported_config> import_triton(std::span<const triton_model> models,
                                       const std::string& model, const std::string& name);
 // Only the [model] or [[models]] tables of vLLM models, for a repository that is served directly.
-// Errors: as above.
-result<imported_config> import_triton_llms(std::span<const triton_model> models);
+// `max_tokens`: for requests without one, unless a model sets its own. Errors: as above.
+result<imported_config> import_triton_llms(std::span<const triton_model> models,
+                                           std::optional<std::uint32_t> max_tokens = std::nullopt);
 // The [[workers]] table of one model. Errors: bad_config, also for a model that no worker serves.
 result<imported_config> import_triton_worker(const triton_model& of);
 

@@ -142,7 +142,7 @@ def test_names_of_classes(tmp_path):
 
 
 def test_handlers_on_torch():
-    python, why = python_with_torch("sympy")  # of torch.compile; build/torch has none
+    python, why = python_with_torch("sympy")  # of torch.compile
     if python is None:
         pytest.skip(why)
     command = [python, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", str(HERE / "torch_large_cases.py")]

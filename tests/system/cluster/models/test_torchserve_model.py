@@ -1,6 +1,7 @@
 """TorchServe's APIs with a real model: the same text through each, also when a shard is killed. The shards are listed as workers."""
 import json
 import threading
+import time
 
 import pytest
 import requests
@@ -56,6 +57,21 @@ def test_the_workers_are_the_shards(cluster):
     assert {w["status"] for w in reply["workers"]} == {"READY"} and reply["minWorkers"] == reply["maxWorkers"] == 1
     assert requests.put(cluster.torchserve["management"] + "/models/smollm2?min_worker=1&synchronous=true", timeout=30).status_code == 200
     assert "ts_inference_requests_total" in requests.get(cluster.torchserve["metrics"] + "/metrics", timeout=30).text
+
+
+def test_recovery_timeout_does_not_cut_a_long_answer():
+    address = f"127.0.0.1:{free_port()}"
+    with running(model="recovery_timeout = 0.5", gateway=f'torchserve_inference = "{address}"'):
+        asked = {"prompt": PROMPT, "max_tokens": 1500, "temperature": 0, "ignore_eos": True}
+        begun = time.monotonic()
+        with requests.post(f"http://{address}/predictions/smollm2", json=asked, stream=True, timeout=120) as r:
+            pieces = 0
+            for piece in r.iter_content(chunk_size=None):
+                assert "error" not in json.loads(piece), piece
+                pieces += 1
+                if time.monotonic() - begun > 2:
+                    break
+        assert pieces > 4 and time.monotonic() - begun > 1
 
 
 def test_several_gateways_share_two_addresses_and_have_metrics_of_their_own(tmp_path):

@@ -215,7 +215,7 @@ def test_archives_with_torchrun_are_served(tmp_path):
 
 @pytest.fixture(scope="module")
 def torch_cluster(tmp_path_factory):
-    python, why = python_with_torch("sympy")  # of pipelining; build/torch has none
+    python, why = python_with_torch("sympy")  # of pipelining
     if python is None:
         pytest.skip(why)
     config = tmp_path_factory.mktemp("pippy") / "model-config.yaml"

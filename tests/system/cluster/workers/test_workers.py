@@ -210,6 +210,14 @@ def test_a_worker_that_hangs_is_ended_and_its_client_gets_an_error(cluster):
     assert cluster.reply_of("strict", do="who")["pid"] == other
 
 
+def test_response_timeout_counts_from_reply_to_reply(cluster):
+    begun = time.monotonic()
+    connection, answer = cluster.open_stream("strict", do="stream", count=7, seconds=0.4)
+    with contextlib.closing(connection):
+        assert answer.read() == b"0 1 2 3 4 5 6 "
+    assert time.monotonic() - begun > 2  # response_timeout
+
+
 def test_requests_beyond_the_queue_are_rejected_with_a_retry_time(cluster, pool, tmp_path):
     asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
     running_one = pool.submit(cluster.reply_of, "one", **asked)

@@ -266,7 +266,7 @@ TEST_CASE("options of vLLM's newest version are known, and a switch is known wit
   CHECK(made.mentions("--kv-cache-metrics is left out: /metrics"));
   CHECK(made.mentions("--no-trust-remote-code is left out: code that comes with a model"));
   CHECK(made.mentions("--no-enable-mfu-metrics is left out: /metrics"));
-  CHECK(made.mentions("--device-ids is left out: [[nodes]] names devices"));
+  CHECK(made.mentions("GPUs ARE LEFT OUT: 1 are needed, and this machine has 0"));
   CHECK(made.mentions("--mamba-backend is left out: states of Mamba have one type"));
   CHECK(made.mentions("--offload-params is left out: memory is planned"));
   CHECK(made.mentions("--no-such-thing IS NOT KNOWN"));

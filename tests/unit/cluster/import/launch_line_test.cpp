@@ -7,6 +7,7 @@
 #include "tests/unit/cluster/import/imported.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
@@ -110,6 +111,14 @@ TEST_CASE("each launcher is known by its name") {
   CHECK(line_of("text-generation-launcher --model-id x").program == launcher::tgi);
   CHECK(line_of("torchserve --start").program == launcher::torchserve);
   CHECK(line_of("tritonserver --model-repository=/m").program == launcher::triton);
+  CHECK(line_of("python3 -u openai_frontend/main.py --model-repository /m").program ==
+        launcher::triton_openai);
+  CHECK(line_of("docker run nvcr.io/nvidia/tritonserver:26.01-vllm-python-py3 bash -c 'cd "
+                "/opt/tritonserver/python/openai && python3 openai_frontend/main.py "
+                "--model-repository /m'")
+            .program == launcher::triton_openai);
+  CHECK_FALSE(read_launch_line(first_command("python3 my_openai_frontend/main.py")));
+  CHECK_FALSE(read_launch_line(first_command("python3 -m openai_frontend/main.py")));
   CHECK(line_of("docker run nvcr.io/nvidia/tritonserver:24.01-py3 tritonserver "
                 "--model-repository=/models")
             .program == launcher::triton);
@@ -330,10 +339,53 @@ TEST_CASE("tritonserver's command gives a repository and its listeners") {
     return bad.error().message;
   };
   CHECK(refused("").find("names no --model-repository") != std::string::npos);
-  CHECK(refused("--model-repository=/a --model-repository=/b").find("given twice") !=
+  CHECK(refused("--model-repository=/a --model-repository=/b").find("names several") !=
         std::string::npos);
   CHECK(refused("--model-repository=/a --http-port=x") == "--http-port is 'x': a port is needed");
   CHECK(refused("--model-repository=/a --load-model=x").find("is for") != std::string::npos);
+}
+
+TEST_CASE("--device-ids of vLLM names GPUs, before the variables that do") {
+  import_wishes wishes;
+  wishes.machine = {.gpus = 4, .disk_bytes = {}};
+  for (const auto* ids : {"--device-ids 3 1", "--device-ids 3,1", "--device-ids=3,1"}) {
+    const auto made = import_launch(
+        line_of(fmt::format("CUDA_VISIBLE_DEVICES=0 vllm serve /m -tp 2 {}", ids)), wishes);
+    REQUIRE_MESSAGE(made, made.error().message);
+    CHECK_MESSAGE(made->toml.find("devices = [\"cuda:3\", \"cuda:1\"]") != std::string::npos,
+                  made->toml);
+  }
+  CHECK_FALSE(import_launch(line_of("vllm serve /m --device-ids x"), wishes));
+}
+
+TEST_CASE("Triton's OpenAI frontend has one address, and KServe's gRPC only if asked") {
+  const std::string frontend = "python3 openai_frontend/main.py --model-repository /r";
+  const auto plain = read_triton_line(line_of(frontend + " --default-max-tokens 64 --tokenizer x"));
+  REQUIRE(plain);
+  CHECK(plain->repository == "/r");
+  CHECK(plain->default_max_tokens == 64);
+  auto config = parse_config(plain->tables, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", plain->tables);
+  CHECK(config->gateway.http == "0.0.0.0:9000");
+  CHECK(config->gateway.kserve_grpc.empty());
+  CHECK(config->gateway.admin.empty());
+  CHECK(plain->notes.at(0) == "--tokenizer is left out: the model's files define it");
+  const auto both = read_triton_line(
+      line_of(frontend + " --host 127.0.0.1 --openai-port 9100 --enable-kserve-frontends "
+                         "--kserve-grpc-port 8101 --openai-restricted-api inference key value "
+                         "--model-control-mode explicit --startup-models a b"));
+  REQUIRE(both);
+  config = parse_config(both->tables, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", both->tables);
+  CHECK(config->gateway.http == "127.0.0.1:9100");
+  CHECK(config->gateway.kserve_grpc == "127.0.0.1:8101");
+  CHECK_FALSE(config->gateway.allow_unauthenticated);
+  CHECK(config->repository->load_models == std::vector<std::string>{"a", "b"});
+  CHECK(both->notes.at(0).find("--openai-restricted-api is left out: RESTRICT WITH") == 0);
+  for (const auto* wrong :
+       {" --openai-port 0", " --default-max-tokens 0", " --default-max-tokens x", " --host",
+        " word", " --model-control-mode poll"})
+    CHECK_MESSAGE(!read_triton_line(line_of(frontend + wrong)), wrong);
 }
 
 TEST_CASE("llama-server's router becomes a directory of models") {

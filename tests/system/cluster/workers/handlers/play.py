@@ -49,6 +49,7 @@ class Play(Handler):
         for i in range(asked["count"]):
             if i == asked.get("pause_at"):
                 wait_for(asked["until"])
+            time.sleep(asked.get("seconds", 0))
             yield f"{i} "
 
     def do_events(self, asked, request):

@@ -351,6 +351,15 @@ TEST_CASE("several models of the vLLM backend become several models") {
   CHECK(alone->toml.find("[gateway]") == std::string::npos);
   const std::vector<triton_model> handlers{python("")};
   CHECK(import_triton_llms(handlers)->toml.empty());
+  const auto bounded = import_triton_llms(llms, 64);
+  REQUIRE(bounded);
+  const auto config = parse_config(bounded->toml, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", bounded->toml);
+  CHECK(config->models[0].sampling.temperature == 0.5F);
+  CHECK(config->models[0].sampling.max_tokens == 64);
+  CHECK(config->models[1].sampling.max_tokens == 64);
+  const auto first = import_triton_llms(std::span(llms).first(1), 64);
+  CHECK(parse_config(first->toml, "nodes.toml")->model.sampling.max_tokens == 64);
 }
 
 TEST_CASE("unsupported fields are reported, and errors are refused by name") {

@@ -1,7 +1,8 @@
-// Servers with a model store: `torchserve` (archives) and `tritonserver` (a repository). Options:
-// TorchServe's ts/arg_parser.py; Triton's src/command_line_parser.cc.
-#include "cluster/config/config_repository.hpp"
+// `tritonserver` (Triton's src/command_line_parser.cc), and its frontend with OpenAI's API
+// (python/openai/openai_frontend/main.py).
+#include "cluster/config/config.hpp"
 #include "cluster/config/imported/imported_config.hpp"
+#include "cluster/config/sampling_fields.hpp"
 #include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
 
@@ -15,22 +16,6 @@ namespace baton::cluster {
 namespace start_line {
 namespace {
 
-constexpr option torchserve_options[] = {
-    {"--ts-config --ts-config-file", kind::text, "config"},
-    {"--model-store", kind::text, "model_store"},
-    {"--models", kind::several, "load_models"},
-    {"--start", kind::on, "start"},
-    {"--stop", kind::off, "stop"},
-    {"--version -v", kind::off, "version"},
-    {"--foreground", kind::without, "`cluster up` runs in the foreground"},
-    {"--no-config-snapshots --ncs", kind::without, "no snapshots are written"},
-    {"--workflow-store", kind::without_a_value, "THERE ARE NO WORKFLOWS"},
-    {"--log-config --cpp-log-config", kind::without_a_value, why::logs},
-    {"--plugins-path --ppath", kind::without_a_value, why::no_hooks},
-    {"--disable-token-auth --dt", kind::on, "disable_token_authorization"},
-    {"--enable-model-api", kind::without, "models always come and go by the management API"},
-};
-
 constexpr std::string_view own_memory = "tensors stay in the memory of their processes";
 constexpr std::string_view no_cloud = "there are no endpoints of cloud platforms";
 constexpr std::string_view no_grpc_limits = "connections over gRPC have bounds of their own";
@@ -38,6 +23,9 @@ constexpr std::string_view loads_at_once = "models start in parallel";
 constexpr std::string_view backends =
     "backends are handlers and engines (docs/apis/workers/first.md)";
 constexpr std::string_view traced = "gateway.otlp_endpoint receives the spans";
+
+constexpr std::string_view restricted =
+    "RESTRICT WITH gateway.api_keys: every route but health needs one";
 
 constexpr option triton_options[] = {
     {"--model-repository --model-store", kind::several, "repository"},
@@ -74,8 +62,7 @@ constexpr option triton_options[] = {
     {"--http-header-forward-pattern --grpc-header-forward-pattern", kind::without_a_value,
      "headers are not given to models"},
     {"--http-max-input-size", kind::without_a_value, why::bounded},
-    {"--http-restricted-api --grpc-restricted-protocol", kind::without_a_value,
-     "RESTRICT WITH gateway.api_keys: every route but health needs one"},
+    {"--http-restricted-api --grpc-restricted-protocol", kind::without_a_value, restricted},
     {"--grpc-infer-thread-count --grpc-infer-allocation-pool-size "
      "--grpc-max-response-pool-size --grpc-infer-response-compression-level "
      "--grpc-keepalive-time --grpc-keepalive-timeout --grpc-keepalive-permit-without-calls "
@@ -104,22 +91,46 @@ constexpr option triton_options[] = {
     {"--backend-directory --backend-config --repoagent-directory", kind::without_a_value, backends},
 };
 
-const dialect torchserve{.name = "TorchServe",
-                         .host = "127.0.0.1",
-                         .port = "8080",
-                         .variables = "-",
-                         .accepts_prefixes = true,
-                         .options = torchserve_options};
-const dialect triton{.name = "Triton",
-                     .host = "",
-                     .port = "8000",
-                     .variables = "-",
-                     .accepts_prefixes = false,
-                     .options = triton_options};
+// The frontend with OpenAI's API (python/openai/openai_frontend/main.py) before the same server.
+constexpr option triton_openai_options[] = {
+    {"--model-repository", kind::several, "repository"},
+    {"--model-control-mode", kind::choice, "control_mode", 0, 0, "none explicit"},
+    {"--load-model --startup-models", kind::several, "load_models"},
+    {"--host", kind::host, "http_address"},
+    {"--openai-port", kind::port, "http_port"},
+    {"--enable-kserve-frontends", kind::on, "allow_grpc"},
+    {"--kserve-grpc-port", kind::port, "grpc_port"},
+    {"--default-max-tokens", kind::number, "max_tokens", 1, sampling_tokens_most},
+    {"--kserve-http-port", kind::without_a_value,
+     "KSERVE'S ROUTES AND OPENAI'S ARE AT ONE ADDRESS: gateway.http"},
+    {"--tokenizer --chat-template", kind::without_a_value, why::from_file},
+    {"--backend", kind::without_a_value, "config.pbtxt names the backend"},
+    {"--tool-call-parser", kind::without_a_value, why::calls},
+    {"--max-tool-call-parse-bytes --http-max-input-size", kind::without_a_value, why::bounded},
+    {"--lora-separator", kind::without_a_value, why::adapters},
+    {"--openai-restricted-api", kind::without_values, restricted},
+    {"--tritonserver-log-verbose-level --uvicorn-log-level", kind::without_a_value, why::logs},
+};
+
+const dialect triton_server{.name = "Triton",
+                            .host = "",
+                            .port = "8000",
+                            .variables = "-",
+                            .accepts_prefixes = false,
+                            .options = triton_options};
+
+const dialect triton_openai{.name = "Triton",
+                            .host = "",
+                            .port = "9000",
+                            .variables = "-",
+                            .accepts_prefixes = true,
+                            .options = triton_openai_options};
 
 class triton_translation {
 public:
-  explicit triton_translation(const launch_line& line) : line_(line) {}
+  explicit triton_translation(const launch_line& line)
+      : line_(line), has_openai_(line.program == launcher::triton_openai),
+        in_(has_openai_ ? triton_openai : triton_server) {}
   result<triton_line> read();
 
 private:
@@ -133,6 +144,8 @@ private:
   }
 
   const launch_line& line_;
+  bool has_openai_;
+  const dialect& in_;
   std::map<std::string, std::string> settings_;
   std::vector<std::string> loaded_;
   bool is_open_ = false;
@@ -145,21 +158,29 @@ error wrong(const parsed_option& parsed, std::string_view needed) {
 }
 
 result<void> triton_translation::take(const parsed_option& one) {
-  if (!one.what || is_bare(one.what->is) || one.what->is == kind::without_a_value) {
-    out_.notes.push_back(left_out(triton, one));
+  if (!one.what || one.what->is == kind::without || one.what->is == kind::without_a_value ||
+      one.what->is == kind::without_values) {
+    out_.notes.push_back(left_out(in_, one));
     return {};
   }
   const auto& o = *one.what;
-  const auto& value = one.values.front();
-  if (o.to == "load_models") {
-    if (value != "*" && !is_name(value))
-      return wrong(one, "a model's name");
-    loaded_.push_back(toml_string(value));
+  if (o.is == kind::on) {
+    settings_[std::string(o.to)] = "true";
     return {};
   }
-  if (o.to == "repository" && !out_.repository.empty())
+  const auto& value = one.values.front();
+  if (o.to == "load_models") {
+    for (const auto& model : one.values) {
+      if (model != "*" && !is_name(model))
+        return fail_param(errc::bad_config, one.name, "{}: '{}' is no model's name", one.name,
+                          model);
+      loaded_.push_back(toml_string(model));
+    }
+    return {};
+  }
+  if (o.to == "repository" && (one.values.size() > 1 || !out_.repository.empty()))
     return fail_param(errc::bad_config, one.name,
-                      "{} is given twice: a repository is one directory here, put the models of "
+                      "{} names several: a repository is one directory here, put the models of "
                       "several into one, as links",
                       one.name);
   if (o.to == "repository") {
@@ -173,14 +194,18 @@ result<void> triton_translation::take(const parsed_option& one) {
     return wrong(one, "a port");
   if (o.is == kind::number && (!is_number || number < o.least || number > o.most))
     return wrong(one, fmt::format("a number from {} to {}", o.least, o.most));
+  if (o.to == "max_tokens") {
+    out_.default_max_tokens = number;
+    return {};
+  }
   if (o.is == kind::choice) {
     for (const auto arg : split(o.choices))
-      if (arg.substr(0, arg.find('=')) == value)
+      if (arg.substr(0, arg.find('=')) == value) {
         settings_[std::string(o.to)] =
             arg.substr(arg.find('=') == arg.npos ? 0 : arg.find('=') + 1);
-    if (!settings_.contains(std::string(o.to)))
-      return wrong(one, fmt::format("one of {}", o.choices));
-    return {};
+        return {};
+      }
+    return wrong(one, fmt::format("one of {}", o.choices));
   }
   settings_[std::string(o.to)] = o.is == kind::text ? line_.outside(value) : value;
   return {};
@@ -202,12 +227,15 @@ result<void> triton_translation::write() {
     out_.tables += fmt::format("\n[cluster]\nshutdown_timeout = {}\n", grace);
   // Triton's default is all addresses.
   const auto host = setting("http_address", "0.0.0.0");
-  out_.tables +=
-      fmt::format("\n[gateway]\nhttp = {}\n", address(host, setting("http_port", "8000")));
-  if (setting("allow_grpc", "true") == "true")
-    out_.tables += fmt::format("kserve_grpc = {}\n", address(setting("grpc_address", "0.0.0.0"),
-                                                             setting("grpc_port", "8001")));
-  if (setting("allow_metrics", "true") == "true")
+  out_.tables += fmt::format("\n[gateway]\nhttp = {}\n",
+                             address(host, setting("http_port", std::string(in_.port))));
+  // The frontend has one address for clients, and serves KServe's API and metrics only if asked.
+  const auto allowed = has_openai_ ? "false" : "true";
+  if (setting("allow_grpc", allowed) == "true")
+    out_.tables += fmt::format("kserve_grpc = {}\n",
+                               address(setting("grpc_address", has_openai_ ? host : "0.0.0.0"),
+                                       setting("grpc_port", "8001")));
+  if (setting("allow_metrics", allowed) == "true")
     out_.tables += fmt::format("admin = \"127.0.0.1:{}\"\n", setting("metrics_port", "8002"));
   if (is_open_) {
     out_.tables += "allow_unauthenticated = true\n";
@@ -230,12 +258,11 @@ result<void> triton_translation::write() {
 
 result<triton_line> triton_translation::read() {
   out_.notes = line_.notes;
-  auto args = parse_args(triton, line_.args);
+  auto args = parse_args(in_, line_.args);
   if (!args)
     return args.error();
   if (!args->others.empty())
-    return fail(errc::bad_config, "'{}' belongs to no option of tritonserver",
-                args->others.front());
+    return fail(errc::bad_config, "'{}' belongs to no option of Triton", args->others.front());
   for (const auto& one : args->options)
     if (auto ok = take(one); !ok)
       return ok.error();
@@ -246,77 +273,13 @@ result<triton_line> triton_translation::read() {
   return std::move(out_);
 }
 
-// A line of config.properties; control characters are replaced, so it stays one line.
-std::string property(std::string_view key, std::string value) {
-  std::ranges::replace_if(
-      value, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-  return fmt::format("{}={}\n", key, value);
-}
-
 } // namespace
 } // namespace start_line
-
-namespace {
-
-// Notes all environment variables except `read`: these servers' options cannot be set by them.
-void note_variables(const launch_line& line, std::string_view read,
-                    std::vector<std::string>& notes) {
-  for (const auto& [name, value] : line.variables)
-    if (name != read)
-      notes.push_back(fmt::format("the variable {} is left out: {}", name,
-                                  name.starts_with("TS_")
-                                      ? "settings are those of options and config.properties"
-                                      : "workers have the environment of `cluster up`"));
-}
-
-} // namespace
-
-result<torchserve_line> read_torchserve_line(const launch_line& line) {
-  torchserve_line out;
-  out.notes = line.notes;
-  auto args = start_line::parse_args(start_line::torchserve, line.args);
-  if (!args)
-    return args.error();
-  if (!args->others.empty())
-    return fail(errc::bad_config, "'{}' belongs to no option of torchserve", args->others.front());
-  for (const auto& one : args->options) {
-    if (one.what && one.what->is == start_line::kind::off)
-      return fail(errc::bad_config, "{} starts no server", one.name);
-    if (!one.what || one.what->is == start_line::kind::without ||
-        one.what->is == start_line::kind::without_a_value)
-      out.notes.push_back(start_line::left_out(start_line::torchserve, one));
-    else if (one.what->to == "disable_token_authorization")
-      out.properties += start_line::property("disable_token_authorization", "true");
-    else if (one.what->to == "config")
-      out.file = line.outside(one.values.front());
-    else if (one.what->to == "model_store")
-      out.properties += start_line::property("model_store", line.outside(one.values.front()));
-    else if (one.what->to == "load_models")
-      out.properties +=
-          start_line::property("load_models", fmt::format("{}", fmt::join(one.values, ",")));
-  }
-  // TS_CONFIG_FILE overrides the option, as TorchServe's documentation says.
-  if (const auto it = line.variables.find("TS_CONFIG_FILE"); it != line.variables.end())
-    out.file = line.outside(it->second);
-  note_variables(line, "TS_CONFIG_FILE", out.notes);
-  // The image's own file, unless something is mounted over it (docker/config.properties).
-  const std::string of_image = "/home/model-server/config.properties";
-  if (out.file.empty() && line.image.find("torchserve") != line.image.npos)
-    out.file = line.outside(of_image);
-  if (out.file == of_image) {
-    out.file.clear();
-    out.properties = "inference_address=http://0.0.0.0:8080\nmanagement_address=http://0.0.0.0:8081"
-                     "\nmetrics_address=http://0.0.0.0:8082\njob_queue_size=1000\n"
-                     "model_store=/home/model-server/model-store\n" +
-                     out.properties;
-  }
-  return out;
-}
 
 result<triton_line> read_triton_line(const launch_line& line) {
   auto read = start_line::triton_translation(line).read();
   if (read)
-    note_variables(line, {}, read->notes);
+    start_line::note_variables(line, {}, read->notes);
   return read;
 }
 
