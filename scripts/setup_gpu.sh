@@ -89,6 +89,23 @@ fetch_torch() {
   echo "$wanted" >"$stamp"
 }
 
+# torch on the CPU, for tests of workers; an environment with CUDA does as well.
+fetch_torch_for_workers() {
+  case "$(cat build/torch/stamp 2>/dev/null)" in "$torch_version "*" sympy networkx") ;; *) BATON_TORCH=cpu fetch_torch ;; esac
+}
+
+tensorflow_version=2.21.0
+
+# TensorFlow in a folder of its own (build/tensorflow), for tests of workers
+fetch_tensorflow_for_workers() {
+  [ "$(cat build/tensorflow/stamp 2>/dev/null)" != $tensorflow_version ] || return 0
+  say "fetching TensorFlow $tensorflow_version (300 MB; PyPI)"
+  mkdir -p build && python3 -m venv build/tensorflow \
+    && build/tensorflow/bin/pip install -q --disable-pip-version-check tensorflow-cpu==$tensorflow_version \
+    || die "pip could not install TensorFlow $tensorflow_version; is PyPI reachable?"
+  echo $tensorflow_version >build/tensorflow/stamp
+}
+
 flashinfer_version=0.7.2.post1
 flashinfer_sha256=bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49
 

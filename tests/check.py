@@ -200,9 +200,28 @@ def gpu():
             pytest("engines, served", "tests/system/cluster/commands/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
             if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
-                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "sdk/python/tests/test_large_models.py",
-                       "tests/system/cluster/workers/test_torch_worker.py", "tests/system/cluster/workers/test_worker_groups.py",
-                       env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
+                worker_cases("torch")
+
+
+# A framework -> the tests of workers that need it
+WORKERS_WITH = {
+    "torch": ("sdk/python/tests/test_torchscript.py", "sdk/python/tests/test_large_models.py",
+              "tests/system/cluster/workers/test_torch_worker.py", "tests/system/cluster/workers/test_worker_groups.py"),
+    "tensorflow": ("sdk/python/tests/test_tensorflow.py", "tests/system/cluster/workers/test_tensorflow_worker.py"),
+}
+
+
+def worker_cases(framework):
+    pytest(f"workers with {framework}", *WORKERS_WITH[framework],
+           env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
+
+
+def frameworks():
+    """Workers with torch and TensorFlow, on the CPU. Elsewhere these cases are skipped: the two take 3 GB."""
+    if venv() and build("dev", "cluster", "tiny_model") and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
+        for framework in WORKERS_WITH:
+            if step(f"install {framework}", ["bash", "-c", f"set -euo pipefail; . scripts/setup.sh; fetch_{framework}_for_workers"], run_while_active):
+                worker_cases(framework)
 
 
 def skip(name, why):
@@ -331,7 +350,7 @@ def main(arguments):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
         return show([python, f"tests/bench/{level}.py", *arguments[1:]])
-    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "quick", "clang-tidy", *SANITIZERS):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu", "frameworks", "quick", "clang-tidy", *SANITIZERS):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     scale = deadline_scale.measured(os.environ)
@@ -345,11 +364,14 @@ def main(arguments):
         fuzz(arguments[1:])
     elif level == "gpu":
         gpu()
+    elif level == "frameworks":
+        frameworks()
     elif level in SANITIZERS:
         sanitized(level)
     else:
         dev_levels(level, arguments[1:])
     if level == "all":
+        frameworks()
         for preset in SANITIZERS:
             sanitized(preset)
         fuzz([])

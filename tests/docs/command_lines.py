@@ -26,7 +26,7 @@ DOCTEST_FLAGS = {"-tc", "-tce"}
 # Level of ./check -> the program whose flags it takes.
 LEVELS = {"bench": "tests/bench/run.py", "faults": "tests/bench/faults.py", "growth": "tests/bench/growth.py", "scale": "tests/bench/scale.py",
           "first_minute": "tests/bench/first_minute.py",
-          "planted": "tests/sim/planted.py", "clang-tidy": "tests/clang_tidy.py", "asan": "", "tsan": "", "fuzz": "tests/check.py fuzz", "sim": "", "unit": "", "system": "", "gpu": "", "all": "", "quick": ""}
+          "planted": "tests/sim/planted.py", "clang-tidy": "tests/clang_tidy.py", "asan": "", "tsan": "", "fuzz": "tests/check.py fuzz", "sim": "", "unit": "", "system": "", "gpu": "", "frameworks": "", "all": "", "quick": ""}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,7 +71,9 @@ result<form_input> chosen_of(std::vector<form_field> fields) {
     }
   }
   if (found == fields.end()) {
-    return fail(errc::invalid_request, "the form has no field 'data'");
+    return fail(errc::invalid_request,
+                "the form has no field 'data': send data=TEXT, or the text alone with "
+                "Content-Type: text/plain");
   }
   form_input out{std::move(found->value), std::move(found->content_type), {}};
   const auto other = found == fields.begin() ? std::next(found) : fields.begin();

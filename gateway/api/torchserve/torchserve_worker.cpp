@@ -162,7 +162,7 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
   }
   std::move(given->begin(), given->end(), std::back_inserter(inputs));
   if (inputs.empty()) {
-    return fail(errc::invalid_request, "the form has no field 'data'");
+    return fail(errc::invalid_request, "the form has no fields");
   }
   worker_call out;
   out.request.model = of.name;
