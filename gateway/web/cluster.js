@@ -23,7 +23,7 @@ function rates_of(pipeline, load, at) {
   };
 }
 
-// One structure for one or several pipelines: {phase, reason, pipelines: [{model, phase, load, rates, shards, coming, head}], nodes...}
+// One structure for one or several pipelines: {phase, reason, pipelines: [{model, phase, load, rates, shards, coming, head, loads}], nodes...}
 function view_of(c, at) {
   const several = c.pipelines ?? [{pipeline: 0, model: c.models[0]?.name ?? "", phase: c.phase, reason: c.reason, scheduler: c.load}];
   const heads = c.nodes.filter(n => n.role === "head");
@@ -32,7 +32,7 @@ function view_of(c, at) {
     const generation = c.generations[i] ?? {generation: 0, change: null};
     const card = c.models.find(m => m.name === p.model);
     return {
-      number: i, model: p.model, phase: p.phase, reason: p.reason, change: generation.change, head: heads[i], slots: card?.sequences_max ?? 0,
+      number: i, model: p.model, phase: p.phase, reason: p.reason, change: generation.change, loads: generation.on_demand, head: heads[i], slots: card?.sequences_max ?? 0,
       load: p.scheduler, rates: p.scheduler && rates_of(i, p.scheduler, at),
       shards: own.filter(n => n.place.generation === generation.generation),
       coming: own.filter(n => n.place.generation !== generation.generation),

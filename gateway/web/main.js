@@ -1,6 +1,7 @@
 // Connects the parts of the page: chat, list of conversations, cluster, keyboard.
 import * as chat from "./chat.js";
 import * as store from "./conversations.js";
+import * as loads from "./loads.js";
 import * as numbers from "./numbers.js";
 import * as picture from "./picture.js";
 import * as settings from "./settings.js";
@@ -176,6 +177,7 @@ function take(now, why) {
   } else if (!now.pipelines.length) say(at("model"), "no LLM: worker models only");
   if (!now.nodes.length) return; // a new gateway that has no status of the cluster yet
   picture.show(now);
+  loads.show(now, key);
   numbers.show(now);
   for (const event of before ? events_between(before, now) : []) {
     show_event(event);

@@ -116,6 +116,9 @@ function build(stages, size) {
   return {section: make("section", {class: "pipeline"}, title, svg, caption), title, caption, track, frames, head, parts, dots, svg, g, turn: 0, at: 0, pace: 0};
 }
 
+// A model on demand that is not loaded has no picture.
+const is_in_memory = p => !p.loads || p.shards.length + p.coming.length > 0;
+
 const worst = ranks => ranks.find(r => r.phase !== "ready")?.phase ?? "ready";
 
 function update_stage(part, ranks, busy, g) {
@@ -195,7 +198,8 @@ export const fit = () => last && show(last);
 export function show(view) {
   last = view;
   const size = size_now();
-  view.pipelines.forEach((p, i) => {
+  const pipelines = view.pipelines.filter(is_in_memory);
+  pipelines.forEach((p, i) => {
     const stages = stages_of(p);
     const key = key_of(stages, size);
     if (drawn[i]?.key !== key) {
@@ -204,7 +208,7 @@ export function show(view) {
       drawn[i] = made;
     }
     const d = drawn[i];
-    say(d.title, view.pipelines.length > 1 ? `pipeline ${i} · ${p.model} · ${p.phase}${p.reason ? `: ${p.reason}` : ""}` : "");
+    say(d.title, view.pipelines.length > 1 ? `pipeline ${p.number} · ${p.model} · ${p.phase}${p.reason ? `: ${p.reason}` : ""}` : "");
     d.parts.forEach((part, s) => update_stage(part, stages[s], p.rates?.busy[s], d.g));
     for (const f of d.frames) {
       const agent = view.agents.find(a => a.name === `agent-${f.node}`);
@@ -213,12 +217,12 @@ export function show(view) {
     update_head(d.head, p, view);
     update_motion(d, p);
   });
-  for (const d of drawn.splice(view.pipelines.length)) d.section.remove();
+  for (const d of drawn.splice(pipelines.length)) d.section.remove();
   say(at("picture-words"), describe(view));
 }
 
 function describe(view) {
-  return view.pipelines.map(p => {
+  return view.pipelines.filter(is_in_memory).map(p => {
     const stages = stages_of(p).map((ranks, i) => `Stage ${i}${ranks[0].place.on ? ` on node ${[...new Set(ranks.map(r => r.place.on))].join(" and ")}` : ""}: ${ranks.map(r => `${r.name} ${r.phase}`).join(", ")}.`);
     return `${p.model || "The pipeline"} is ${p.phase}: ${p.load?.running ?? 0} running, ${p.load?.waiting ?? 0} queued. ${stages.join(" ")}`;
   }).join(" ");
