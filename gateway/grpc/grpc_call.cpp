@@ -1,6 +1,6 @@
 #include "gateway/grpc/grpc_call.hpp"
 
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/auth/crash_record.hpp"
 #include "gateway/base/access_log.hpp"

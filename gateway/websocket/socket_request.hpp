@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gateway/admission/admission.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/access_log.hpp"
 
 #include <chrono>

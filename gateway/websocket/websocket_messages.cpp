@@ -1,7 +1,7 @@
 #include "gateway/websocket/websocket_messages.hpp"
 
-#include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/openai_logprobs.hpp"
+#include "gateway/api/openai/reply/openai_logprobs.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "gateway/state/refusal.hpp"

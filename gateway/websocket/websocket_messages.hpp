@@ -3,7 +3,7 @@
 //   client: start, resume, cancel, ack        server: granted, tokens, done, error
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 

@@ -1,6 +1,6 @@
 #include "gateway/zmq/zmq_request.hpp"
 
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/state/refusal.hpp"
 
 #include <algorithm>

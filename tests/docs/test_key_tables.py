@@ -139,7 +139,7 @@ def unsupported(path, name):
 def test_parameters_that_are_refused_are_those_of_the_code():
     text = section("vllm", "Chats and completions")
     found = rows(text)
-    both, chat, completions = (unsupported("gateway/api/openai/openai_unsupported.hpp", f"unsupported_in_{kind}") for kind in ("both", "chat", "completions"))
+    both, chat, completions = (unsupported("gateway/api/openai/request/openai_unsupported.hpp", f"unsupported_in_{kind}") for kind in ("both", "chat", "completions"))
     others = set(TICKED.findall(text.split("that are refused in the same way:", 1)[1]))
     assert set(keys(found, "refused")) | others == both | chat | completions
     taken = set(keys(found, "works")) | set(keys(found, "ignored"))
@@ -147,7 +147,7 @@ def test_parameters_that_are_refused_are_those_of_the_code():
     assert taken & completions == {"thinking_token_budget"} and taken & chat == {"best_of", "echo"}  # each in the other route
 
 
-@pytest.mark.parametrize("title, path, name", [("Embeddings", "gateway/api/openai/embedding_request.cpp", "unsupported_in_embeddings"),
+@pytest.mark.parametrize("title, path, name", [("Embeddings", "gateway/api/openai/request/embedding_request.cpp", "unsupported_in_embeddings"),
                                                ("Responses", "gateway/api/responses/responses_request.cpp", "unsupported_in_responses")])
 def test_other_bodies_refuse_what_their_tables_say(title, path, name):
     assert set(keys(rows(section("vllm", title)), "refused")) == unsupported(path, name)

@@ -1,7 +1,7 @@
 // Answers with tool calls: the first byte chooses the format and whether a grammar applies, the
 // second one how the rest is cut into pieces. The result does not depend on the cuts, and arguments
 // that no grammar made are JSON.
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/calls/call_parser.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"

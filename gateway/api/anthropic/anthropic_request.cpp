@@ -1,9 +1,9 @@
 #include "gateway/api/anthropic/anthropic_request.hpp"
 
 #include "gateway/api/anthropic/anthropic_input.hpp"
-#include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/openai_reasoning.hpp"
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/model_defaults.hpp"
 #include "gateway/request/translated_fields.hpp"

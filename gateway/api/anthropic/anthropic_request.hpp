@@ -3,7 +3,7 @@
 // them.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/request/openapi_schema.hpp"
 #include "schema/result.hpp"

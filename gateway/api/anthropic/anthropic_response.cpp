@@ -2,7 +2,7 @@
 
 #include "gateway/api/anthropic/anthropic_error.hpp"
 #include "gateway/api/anthropic/anthropic_input.hpp"
-#include "gateway/api/openai/call_reply.hpp"
+#include "gateway/api/openai/reply/call_reply.hpp"
 #include "gateway/base/json_text.hpp"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 // Source: https://platform.claude.com/docs/en/build-with-claude/streaming
 #pragma once
 
-#include "gateway/api/openai/answer_parser.hpp"
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/calls/answer_parser.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/answer_position.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "gateway/api/kserve/kserve_request.hpp"
 
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/base/json_text.hpp"
 #include "schema/limits.hpp"
 

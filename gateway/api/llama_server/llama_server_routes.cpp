@@ -1,8 +1,8 @@
 #include "gateway/api/llama_server/llama_server_routes.hpp"
 
 #include "gateway/api/openai/openai_openapi.hpp"
-#include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/json_reader.hpp"
 #include "gateway/state/gateway_state.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gateway/api/ollama/ollama_request.hpp"
-#include "gateway/api/openai/embedding_reply.hpp"
+#include "gateway/api/openai/reply/embedding_reply.hpp"
 #include "gateway/request/response_writer.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "gateway/api/ollama/ollama_input.hpp"
 
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/translated_fields.hpp"
 #include "schema/limits.hpp"

@@ -5,7 +5,7 @@
 // of the first open call with its `tool_name`, else of the first open call.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/request/json_reader.hpp"
 #include "schema/messages.hpp"

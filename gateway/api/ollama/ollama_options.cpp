@@ -1,6 +1,6 @@
 #include "gateway/api/ollama/ollama_options.hpp"
 
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/request/model_defaults.hpp"
 #include "gateway/request/openapi_schema.hpp"
 

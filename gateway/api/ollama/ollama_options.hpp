@@ -6,7 +6,7 @@
 // runner have no effect here.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/request/field_names.hpp"
 #include "gateway/request/json_reader.hpp"

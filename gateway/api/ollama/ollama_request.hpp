@@ -2,7 +2,7 @@
 // a chat's. Pure. Unsupported fields are refused by name; docs/apis/ollama.md lists them.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/result.hpp"
 

@@ -1,8 +1,8 @@
 #include "gateway/api/ollama/ollama_response.hpp"
 
 #include "gateway/api/ollama/ollama_error.hpp"
-#include "gateway/api/openai/call_reply.hpp"
-#include "gateway/api/openai/openai_logprobs.hpp"
+#include "gateway/api/openai/reply/call_reply.hpp"
+#include "gateway/api/openai/reply/openai_logprobs.hpp"
 #include "gateway/base/json_text.hpp"
 
 #include <algorithm>

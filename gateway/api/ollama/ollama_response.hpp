@@ -12,7 +12,7 @@
 #pragma once
 
 #include "gateway/api/ollama/ollama_request.hpp"
-#include "gateway/api/openai/answer_parser.hpp"
+#include "gateway/api/openai/calls/answer_parser.hpp"
 #include "gateway/request/answer_position.hpp"
 
 #include <nlohmann/json.hpp>

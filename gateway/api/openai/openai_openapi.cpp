@@ -1,7 +1,7 @@
 #include "gateway/api/openai/openai_openapi.hpp"
 
-#include "gateway/api/openai/embedding_request.hpp"
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/embedding_request.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 
 namespace baton::gateway {
 namespace {

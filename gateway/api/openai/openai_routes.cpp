@@ -1,11 +1,11 @@
 #include "gateway/api/openai/openai_routes.hpp"
 
-#include "gateway/api/openai/embedding_reply.hpp"
-#include "gateway/api/openai/embedding_request.hpp"
 #include "gateway/api/openai/openai_openapi.hpp"
-#include "gateway/api/openai/openai_reasoning.hpp"
-#include "gateway/api/openai/openai_response.hpp"
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/reply/embedding_reply.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
+#include "gateway/api/openai/request/embedding_request.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/state/refusal.hpp"
 

@@ -1,7 +1,7 @@
 // The routes of OpenAI's API, and what other APIs share with them. They read the gateway's state.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/route.hpp"
 
 #include <span>

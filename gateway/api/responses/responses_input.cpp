@@ -1,6 +1,6 @@
 #include "gateway/api/responses/responses_input.hpp"
 
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/request/translated_fields.hpp"
 #include "runtime/text/unicode/base64.hpp"
 #include "runtime/text/unicode/utf8.hpp"

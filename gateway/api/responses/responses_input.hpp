@@ -2,7 +2,7 @@
 // calls and their results). Used by responses_request.cpp. Pure; the reader keeps the first error.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/json_reader.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "gateway/api/responses/responses_reply.hpp"
 
-#include "gateway/api/openai/call_reply.hpp"
+#include "gateway/api/openai/reply/call_reply.hpp"
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
 

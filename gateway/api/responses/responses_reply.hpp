@@ -3,8 +3,8 @@
 // the same numbers. Pure.
 #pragma once
 
-#include "gateway/api/openai/answer_parser.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/calls/answer_parser.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/request/response_writer.hpp"
 

@@ -1,9 +1,9 @@
 #include "gateway/api/responses/responses_request.hpp"
 
-#include "gateway/api/openai/openai_constraint.hpp"
-#include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/openai_reasoning.hpp"
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/request/openai_constraint.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/model_defaults.hpp"

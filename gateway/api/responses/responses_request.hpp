@@ -3,7 +3,7 @@
 // Unsupported fields are refused by name; docs/apis/responses.md lists them.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"

@@ -1,7 +1,7 @@
 #include "gateway/api/tgi/tgi_request.hpp"
 
-#include "gateway/api/openai/openai_constraint.hpp"
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_constraint.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/request/model_defaults.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 

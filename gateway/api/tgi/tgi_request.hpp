@@ -2,7 +2,7 @@
 // requests. Pure. Unsupported fields are refused by name; docs/apis/tgi.md lists them.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"

@@ -1,8 +1,8 @@
 #include "gateway/api/tgi/tgi_response.hpp"
 
-#include "gateway/api/openai/best_of.hpp"
-#include "gateway/api/openai/openai_logprobs.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/best_of.hpp"
+#include "gateway/api/openai/reply/openai_logprobs.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/api/tgi/tgi_error.hpp"
 #include "gateway/base/json_text.hpp"
 #include "schema/ensure.hpp"

@@ -2,7 +2,7 @@
 // and takes the bodies of its own there. They read the gateway's state.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/route.hpp"
 
 #include <span>

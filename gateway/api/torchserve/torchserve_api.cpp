@@ -1,8 +1,8 @@
 #include "gateway/api/torchserve/torchserve_api.hpp"
 
-#include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_models.hpp"
 #include "gateway/api/torchserve/torchserve_openapi.hpp"

@@ -1,6 +1,6 @@
 #include "gateway/api/torchserve/torchserve_request.hpp"
 
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/api/torchserve/torchserve_form.hpp"
 #include "gateway/api/torchserve/torchserve_inputs.hpp"
 #include "gateway/base/http_header.hpp"

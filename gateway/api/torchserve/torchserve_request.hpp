@@ -4,7 +4,7 @@
 // handlers' own names. Pure.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/torchserve/torchserve_form.hpp"
 #include "gateway/config/config.hpp"
 #include "schema/messages.hpp"

@@ -1,6 +1,6 @@
 #include "gateway/api/torchserve/torchserve_response.hpp"
 
-#include "gateway/api/openai/openai_logprobs.hpp"
+#include "gateway/api/openai/reply/openai_logprobs.hpp"
 #include "gateway/base/json_text.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"

@@ -8,7 +8,7 @@
 // read as a piece.
 #pragma once
 
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"

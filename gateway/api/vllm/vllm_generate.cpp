@@ -1,7 +1,7 @@
 #include "gateway/api/vllm/vllm_generate.hpp"
 
-#include "gateway/api/openai/openai_fields.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/base/json_text.hpp"
 #include "schema/ensure.hpp"
 

@@ -3,7 +3,7 @@
 // line, each with the whole text so far. TGI's /generate has `inputs` instead of `prompt`. Pure.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/response_writer.hpp"
 
 #include <optional>

@@ -1,8 +1,8 @@
 #include "gateway/api/vllm/vllm_routes.hpp"
 
 #include "gateway/api/openai/openai_openapi.hpp"
-#include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"
 #include "gateway/state/gateway_state.hpp"
 

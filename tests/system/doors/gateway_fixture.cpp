@@ -3,7 +3,7 @@
 //
 //   stdin: reload | quit (or end of file) | an order (gateway_orders.hpp)
 #include "cluster/config/api_key_file.hpp"
-#include "gateway/api/openai/openai_fields.hpp"
+#include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/dispatch/request_router.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/server/api_servers.hpp"

@@ -2,7 +2,7 @@
 // identity of the answering server.
 #pragma once
 
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/http_text.hpp"
 #include "gateway/config/config.hpp"
 

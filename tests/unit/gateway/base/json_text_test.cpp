@@ -2,7 +2,7 @@
 // which all skip a byte order mark.
 #include "gateway/api/kserve/kserve_infer.hpp"
 #include "gateway/api/kserve/kserve_request.hpp"
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"

@@ -1,7 +1,7 @@
 // Chunks of an answer, and the events of a stream, for tests of OpenAI's answers.
 #pragma once
 
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "schema/messages.hpp"
 
 #include <doctest/doctest.h>

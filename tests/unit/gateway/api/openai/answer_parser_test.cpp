@@ -1,6 +1,6 @@
 // Reasoning in answers. Goal: what the model thinks, its text and its calls are separated, whatever
 // the pieces. Method: a table of answers, each cut into two at every place and into single bytes.
-#include "gateway/api/openai/answer_parser.hpp"
+#include "gateway/api/openai/calls/answer_parser.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

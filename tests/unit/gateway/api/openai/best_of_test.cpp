@@ -1,5 +1,5 @@
 // The choice of the best of several answers.
-#include "gateway/api/openai/best_of.hpp"
+#include "gateway/api/openai/reply/best_of.hpp"
 
 #include <doctest/doctest.h>
 

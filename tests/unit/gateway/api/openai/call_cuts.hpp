@@ -1,7 +1,7 @@
 // Reads an answer's calls whole and cut into two at every place: the result must be the same.
 #pragma once
 
-#include "gateway/api/openai/call_parser.hpp"
+#include "gateway/api/openai/calls/call_parser.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

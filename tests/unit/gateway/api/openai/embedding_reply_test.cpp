@@ -1,5 +1,5 @@
 // OpenAI's list of embeddings: the order of the inputs, both formats, the usage.
-#include "gateway/api/openai/embedding_reply.hpp"
+#include "gateway/api/openai/reply/embedding_reply.hpp"
 #include "runtime/text/unicode/base64.hpp"
 
 #include <doctest/doctest.h>

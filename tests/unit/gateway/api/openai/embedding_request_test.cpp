@@ -1,5 +1,5 @@
 // POST /v1/embeddings: a request for each input, fields refused by name, and fields never refused.
-#include "gateway/api/openai/embedding_request.hpp"
+#include "gateway/api/openai/request/embedding_request.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,5 +1,5 @@
 // Fields that constrain the output: each reaches the typed request, or is refused by its name.
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

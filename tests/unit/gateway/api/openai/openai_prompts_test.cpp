@@ -1,5 +1,5 @@
 // Several prompts in one completion: a request for each, and one answer in OpenAI's order.
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // A chat's wishes about the model's reasoning, and the reasoning in answers.
-#include "gateway/api/openai/openai_reasoning.hpp"
-#include "gateway/api/openai/openai_response.hpp"
 #include "gateway/api/openai/openai_routes.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

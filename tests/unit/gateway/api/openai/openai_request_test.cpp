@@ -1,5 +1,5 @@
 // OpenAI bodies to typed requests: every field, every range, every refusal by name. Table-driven.
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Typed answers to OpenAI's JSON, whole and as events.
-#include "gateway/api/openai/openai_logprobs.hpp"
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_logprobs.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "tests/unit/gateway/api/openai/answer_chunks.hpp"

@@ -1,7 +1,7 @@
 // Template parameters of chat requests and /tokenize, and the metadata of a model whose template
 // cannot be used.
-#include "gateway/api/openai/embedding_request.hpp"
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/embedding_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/request/request_check.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,5 +1,5 @@
 // The ids of tokens in OpenAI's answers, as in vLLM.
-#include "gateway/api/openai/openai_response.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
 #include "tests/unit/gateway/api/openai/answer_chunks.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,6 +1,6 @@
 // Tools in chat requests: parsed, guaranteed by a grammar, and answered, whole and as events.
-#include "gateway/api/openai/openai_response.hpp"
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/reply/openai_response.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // reads them. vLLM: SamplingParams and OpenAI's protocol; llama.cpp: max_tokens; TGI:
 // router/src/validation.rs; TensorRT-LLM and vLLM behind Triton.
 #include "gateway/api/kserve/kserve_request.hpp"
-#include "gateway/api/openai/openai_request.hpp"
+#include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"

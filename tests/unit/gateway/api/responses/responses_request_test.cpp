@@ -1,5 +1,5 @@
 // Bodies of the Responses API to typed requests: items, tools, formats, and refusals by name.
-#include "gateway/api/openai/openai_tools.hpp"
+#include "gateway/api/openai/request/openai_tools.hpp"
 #include "gateway/api/responses/responses_input.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
