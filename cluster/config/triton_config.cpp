@@ -1,6 +1,6 @@
 #include "cluster/config/triton_config.hpp"
 
-#include "gateway/api/kserve/kserve_config_fields.hpp"
+#include "gateway/api/kserve/models/kserve_config_fields.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "gateway/grpc/grpc_api.hpp"
 
-#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_error.hpp"
 #include "gateway/api/torchserve/torchserve_store.hpp"
 #include "gateway/base/json_text.hpp"

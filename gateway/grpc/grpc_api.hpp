@@ -3,7 +3,7 @@
 // reads the gateway state.
 #pragma once
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/auth/authenticator.hpp"
 #include "gateway/grpc/grpc_methods.hpp"
 #include "gateway/grpc/grpc_status.hpp"

@@ -1,6 +1,6 @@
 #include "gateway/grpc/grpc_health.hpp"
 
-#include "gateway/api/kserve/kserve_worker_model.hpp"
+#include "gateway/api/kserve/models/kserve_worker_model.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/json_reader.hpp"
 

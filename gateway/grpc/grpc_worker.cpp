@@ -1,7 +1,7 @@
 // Worker models over gRPC: converts messages of KServe v2 and TorchServe to requests, and pieces of
 // answers back.
-#include "gateway/api/kserve/kserve_error.hpp"
-#include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
+#include "gateway/api/kserve/workers/kserve_worker_reply.hpp"
 #include "gateway/api/torchserve/torchserve_worker.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 

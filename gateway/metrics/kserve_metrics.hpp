@@ -3,7 +3,7 @@
 // prometheus-cpp.
 #pragma once
 
-#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 #include "gateway/base/snapshot.hpp"
 #include "gateway/metrics/host_load.hpp"
 #include "gateway/metrics/metrics.hpp"

@@ -1,6 +1,6 @@
 #include "gateway/metrics/metrics.hpp"
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/base/metric_family.hpp"
 #include "gateway/base/metric_labels.hpp"
 #include "gateway/metrics/host_load.hpp"

@@ -1,7 +1,7 @@
 #include "gateway/zmq/zmq_client.hpp"
 
 #include "gateway/admission/open_requests.hpp"
-#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 #include "gateway/dispatch/request_tracker.hpp"
 #include "gateway/request/request_check.hpp"
 #include "gateway/request/response_writer.hpp"

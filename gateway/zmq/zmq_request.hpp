@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gateway/admission/admission.hpp"
-#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
 #include "gateway/zmq/zmq_link.hpp"
 
 #include <cstdint>

@@ -88,7 +88,7 @@ def test_documented_registration_and_scaling_keys_are_those_read():
     assert set(keys(calls["PUT /models/{model}"], "works")) - {"PUT /models/{model}", "/{version}"} == known_in("gateway/api/torchserve/torchserve_models.cpp")
 
 
-CONFIG_FIELDS = "gateway/api/kserve/kserve_config_fields.hpp", re.compile(r'config_field\{"(\w*)", "(\w+)"(?:, message, \w+, "(\w+)")?'), ""
+CONFIG_FIELDS = "gateway/api/kserve/models/kserve_config_fields.hpp", re.compile(r'config_field\{"(\w*)", "(\w+)"(?:, message, \w+, "(\w+)")?'), ""
 OWN_FIELDS = "cluster/triton_fields.cpp", re.compile(r'\{"(\w+)", "(\w+)", "(\w*)",\s*(?:""|"[^"]*"|\w+)\}'), "ModelConfig"
 
 
@@ -123,7 +123,7 @@ def test_each_field_of_config_pbtxt_has_its_row():
 
 
 def test_documented_inputs_and_parameters_of_an_llm_are_those_read():
-    code = source("gateway/api/kserve/kserve_request.cpp")
+    code = source("gateway/api/kserve/calls/kserve_request.cpp")
     elsewhere = set(re.findall(r'"(\w+)"', code.split("given_elsewhere{", 1)[1].split("}", 1)[0]))
     rows_of_code = set(re.findall(r'parameter_row\{"(\w+)"', code))
     found = rows(section("triton", "Inputs and parameters of an LLM"))

@@ -1,10 +1,10 @@
 // The JSON of clients: each API reads the same bytes, as a body for its readers and as a whole
 // request of each of its routes. An accepted request must fit the wire.
 #include "gateway/api/anthropic/anthropic_request.hpp"
-#include "gateway/api/kserve/kserve_infer.hpp"
-#include "gateway/api/kserve/kserve_raw.hpp"
-#include "gateway/api/kserve/kserve_request.hpp"
-#include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
+#include "gateway/api/kserve/workers/kserve_raw.hpp"
+#include "gateway/api/kserve/workers/kserve_worker_reply.hpp"
 #include "gateway/api/ollama/ollama_request.hpp"
 #include "gateway/api/openai/request/embedding_request.hpp"
 #include "gateway/api/openai/request/openai_request.hpp"

@@ -6,7 +6,7 @@
 #include "cluster/models/triton/saved_model_file.hpp"
 #include "cluster/models/triton/triton_auto_complete.hpp"
 #include "cluster/models/triton/triton_directory.hpp"
-#include "gateway/api/kserve/triton_platforms.hpp"
+#include "gateway/api/kserve/models/triton_platforms.hpp"
 #include "gateway/request/datatype.hpp"
 
 #include <fmt/format.h>

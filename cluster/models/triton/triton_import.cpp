@@ -10,7 +10,7 @@
 #include "cluster/models/triton/triton_instances.hpp"
 #include "cluster/models/triton/triton_left_out.hpp"
 #include "cluster/models/triton/triton_tensors.hpp"
-#include "gateway/api/kserve/triton_platforms.hpp"
+#include "gateway/api/kserve/models/triton_platforms.hpp"
 #include "schema/limits.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "gateway/api/kserve/kserve_openapi.hpp"
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/api/openai/openai_openapi.hpp"
 #include "gateway/request/openapi_schema.hpp"
 

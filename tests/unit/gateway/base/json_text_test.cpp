@@ -1,7 +1,7 @@
 // Members of a client's JSON in its own bytes, whatever these are; and the APIs that use them,
 // which all skip a byte order mark.
-#include "gateway/api/kserve/kserve_infer.hpp"
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"

@@ -1,5 +1,5 @@
 // Triton's model configuration as its messages: the field list equals theirs, and values survive.
-#include "gateway/api/kserve/kserve_config_fields.hpp"
+#include "gateway/api/kserve/models/kserve_config_fields.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/dispatch/request_router_world.hpp"

@@ -1,5 +1,5 @@
 // gRPC without a connection: protobuf messages to typed requests and back; errors as statuses.
-#include "gateway/api/kserve/kserve_call.hpp"
+#include "gateway/api/kserve/calls/kserve_call.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/grpc/library/codec.hpp"
 #include "tests/unit/gateway/dispatch/request_router_world.hpp"

@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"

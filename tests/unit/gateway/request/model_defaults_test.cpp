@@ -1,5 +1,5 @@
 // Fields that each API's reader finds unset, and their values from the model's defaults.
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"
 #include "gateway/api/vllm/vllm_generate.hpp"

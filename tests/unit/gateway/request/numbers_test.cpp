@@ -1,6 +1,6 @@
 // Numbers at the limits of floats and integers, in every numeric field of every API. Each is
 // refused by the name of its field, or reaches the sampler as a number in its range.
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"

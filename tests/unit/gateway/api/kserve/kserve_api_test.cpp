@@ -1,6 +1,6 @@
 // The KServe v2 routes about the server and its models. No sockets.
-#include "gateway/api/kserve/kserve_model.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 #include "gateway/base/http_header.hpp"
 #include "gateway/routes/http_api.hpp"
 

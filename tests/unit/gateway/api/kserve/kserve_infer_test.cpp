@@ -1,6 +1,6 @@
 // A language model behind the interface of worker models: `infer` over ZeroMQ to a typed request,
 // chunks to pieces of tensors.
-#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
 #include "schema/limits.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,6 +1,6 @@
 // Loads, unloads and the index of a model repository: operations for the root, and those refused
 // before. No sockets, no actors.
-#include "gateway/api/kserve/kserve_repository.hpp"
+#include "gateway/api/kserve/models/kserve_repository.hpp"
 #include "gateway/grpc/grpc_api.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "gateway/workers/repository_client.hpp"

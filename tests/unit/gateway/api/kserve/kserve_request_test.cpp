@@ -1,7 +1,7 @@
 // Bodies of the KServe v2 protocol to typed requests: tensors in JSON and in bytes, members of
 // generate, the parameters of Triton's vLLM backend and of TensorRT-LLM. Every refusal by name.
 // Table-driven.
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
 #include <doctest/doctest.h>

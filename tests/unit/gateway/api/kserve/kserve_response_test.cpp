@@ -1,6 +1,6 @@
 // Typed answers in the KServe v2 protocol: members, tensors in JSON and bytes, events; its errors.
-#include "gateway/api/kserve/kserve_error.hpp"
-#include "gateway/api/kserve/kserve_response.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
+#include "gateway/api/kserve/calls/kserve_response.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

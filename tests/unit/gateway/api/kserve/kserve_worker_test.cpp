@@ -1,10 +1,10 @@
 // Worker models in KServe v2: calls to them, their pieces as responses, and their metadata. No
 // workers, no sockets.
-#include "gateway/api/kserve/kserve_config.hpp"
 #include "gateway/api/kserve/kserve_routes.hpp"
-#include "gateway/api/kserve/kserve_worker_model.hpp"
-#include "gateway/api/kserve/kserve_worker_reply.hpp"
-#include "gateway/api/kserve/triton_platforms.hpp"
+#include "gateway/api/kserve/models/kserve_config.hpp"
+#include "gateway/api/kserve/models/kserve_worker_model.hpp"
+#include "gateway/api/kserve/models/triton_platforms.hpp"
+#include "gateway/api/kserve/workers/kserve_worker_reply.hpp"
 #include "gateway/routes/http_api.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 

@@ -1,7 +1,7 @@
 // -1, 0 and null where another server gives them a special meaning, for each API as its server
 // reads them. vLLM: SamplingParams and OpenAI's protocol; llama.cpp: max_tokens; TGI:
 // router/src/validation.rs; TensorRT-LLM and vLLM behind Triton.
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/api/openai/request/openai_request.hpp"
 #include "gateway/api/responses/responses_request.hpp"
 #include "gateway/api/tgi/tgi_request.hpp"

@@ -2,7 +2,7 @@
 // a JSON object (generate), whole or as events. Pure.
 #pragma once
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "schema/messages.hpp"
 

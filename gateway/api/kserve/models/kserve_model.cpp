@@ -1,6 +1,6 @@
-#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/base/json_text.hpp"
 
 #include <nlohmann/json.hpp>

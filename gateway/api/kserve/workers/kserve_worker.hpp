@@ -3,7 +3,7 @@
 // kserve_worker_reply answers the call.
 #pragma once
 
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/grpc/grpc_wire.hpp"
 #include "gateway/metrics/worker_load.hpp"

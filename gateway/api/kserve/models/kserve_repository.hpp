@@ -2,7 +2,7 @@
 // and unload them. Pure except that it reads the gateway state.
 #pragma once
 
-#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 #include "gateway/request/json_reader.hpp"
 
 #include <optional>

@@ -5,7 +5,7 @@
 // A piece is a response. An empty final piece is not: decoupled Triton models end that way.
 #pragma once
 
-#include "gateway/api/kserve/kserve_worker.hpp"
+#include "gateway/api/kserve/workers/kserve_worker.hpp"
 #include "gateway/request/response_writer.hpp"
 
 #include <string>

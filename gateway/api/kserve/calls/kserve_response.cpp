@@ -1,6 +1,6 @@
-#include "gateway/api/kserve/kserve_response.hpp"
+#include "gateway/api/kserve/calls/kserve_response.hpp"
 
-#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
 #include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
 #include "schema/ensure.hpp"

@@ -2,7 +2,7 @@
 // the JSON of gRPC messages. Pure except that it reads the gateway state.
 #pragma once
 
-#include "gateway/api/kserve/kserve_model.hpp"
+#include "gateway/api/kserve/models/kserve_model.hpp"
 #include "gateway/workers/worker_lookup.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
-#include "gateway/api/kserve/kserve_worker_model.hpp"
+#include "gateway/api/kserve/models/kserve_worker_model.hpp"
 
-#include "gateway/api/kserve/kserve_config.hpp"
-#include "gateway/api/kserve/kserve_repository.hpp"
+#include "gateway/api/kserve/models/kserve_config.hpp"
+#include "gateway/api/kserve/models/kserve_repository.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/metrics/kserve_metrics.hpp"
 #include "gateway/request/tensor_data.hpp"

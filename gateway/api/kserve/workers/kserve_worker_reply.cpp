@@ -1,6 +1,6 @@
-#include "gateway/api/kserve/kserve_worker_reply.hpp"
+#include "gateway/api/kserve/workers/kserve_worker_reply.hpp"
 
-#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
 #include "gateway/api/openai/reply/openai_response.hpp"
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/tensor_data.hpp"

@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_raw.hpp"
+#include "gateway/api/kserve/workers/kserve_raw.hpp"
 
 #include "gateway/request/tensor_data.hpp"
 

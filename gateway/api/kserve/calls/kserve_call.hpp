@@ -3,8 +3,8 @@
 // kserve_request maps them to a generation request.
 #pragma once
 
-#include "gateway/api/kserve/kserve_body.hpp"
-#include "gateway/api/kserve/kserve_tensor.hpp"
+#include "gateway/api/kserve/calls/kserve_body.hpp"
+#include "gateway/api/kserve/calls/kserve_tensor.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_repository.hpp"
+#include "gateway/api/kserve/models/kserve_repository.hpp"
 
 #include "gateway/state/gateway_state.hpp"
 #include "gateway/state/on_demand_order.hpp"

@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_error.hpp"
+#include "gateway/api/kserve/calls/kserve_error.hpp"
 
 #include "schema/result.hpp"
 

@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_infer.hpp"
+#include "gateway/api/kserve/calls/kserve_infer.hpp"
 
 #include "gateway/base/json_text.hpp"
 #include "schema/limits.hpp"

@@ -1,7 +1,7 @@
-#include "gateway/api/kserve/kserve_config.hpp"
+#include "gateway/api/kserve/models/kserve_config.hpp"
 
-#include "gateway/api/kserve/kserve_config_fields.hpp"
-#include "gateway/api/kserve/triton_platforms.hpp"
+#include "gateway/api/kserve/models/kserve_config_fields.hpp"
+#include "gateway/api/kserve/models/triton_platforms.hpp"
 
 #include <fmt/format.h>
 

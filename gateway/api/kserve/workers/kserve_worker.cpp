@@ -1,7 +1,7 @@
-#include "gateway/api/kserve/kserve_worker.hpp"
+#include "gateway/api/kserve/workers/kserve_worker.hpp"
 
-#include "gateway/api/kserve/kserve_body.hpp"
-#include "gateway/api/kserve/kserve_raw.hpp"
+#include "gateway/api/kserve/calls/kserve_body.hpp"
+#include "gateway/api/kserve/workers/kserve_raw.hpp"
 #include "gateway/request/tensor_data.hpp"
 #include "schema/limits.hpp"
 

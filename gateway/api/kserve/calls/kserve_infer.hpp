@@ -3,7 +3,7 @@
 // need no other API. Pure.
 #pragma once
 
-#include "gateway/api/kserve/kserve_response.hpp"
+#include "gateway/api/kserve/calls/kserve_response.hpp"
 #include "schema/inference.hpp"
 
 #include <optional>

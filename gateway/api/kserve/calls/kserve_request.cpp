@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_request.hpp"
+#include "gateway/api/kserve/calls/kserve_request.hpp"
 
 #include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/base/json_text.hpp"

@@ -3,7 +3,7 @@
 // docs/apis/triton.md lists them.
 #pragma once
 
-#include "gateway/api/kserve/kserve_call.hpp"
+#include "gateway/api/kserve/calls/kserve_call.hpp"
 #include "gateway/request/field_names.hpp"
 #include "schema/messages.hpp"
 

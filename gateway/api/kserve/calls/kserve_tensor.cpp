@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_tensor.hpp"
+#include "gateway/api/kserve/calls/kserve_tensor.hpp"
 
 #include "gateway/request/number_bytes.hpp"
 #include "runtime/text/unicode/utf8.hpp"

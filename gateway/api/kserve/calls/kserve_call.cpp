@@ -1,4 +1,4 @@
-#include "gateway/api/kserve/kserve_call.hpp"
+#include "gateway/api/kserve/calls/kserve_call.hpp"
 
 #include "gateway/base/json_text.hpp"
 
