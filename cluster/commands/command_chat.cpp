@@ -2,6 +2,7 @@
 #include "cluster/commands/chat_session.hpp"
 #include "cluster/commands/line_editor.hpp"
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 
 #include <cstdio>
 #include <cstdlib>

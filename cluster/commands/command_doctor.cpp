@@ -1,8 +1,8 @@
 // `cluster doctor`: what this machine offers and what would fail, each with the fix.
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
-#include "cluster/config/config_repository.hpp"
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/open_files.hpp"
 #include "cluster/files/stable_name.hpp"

@@ -2,6 +2,7 @@
 #include "cluster/commands/command_import_line.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/torchserve_import.hpp"
 #include "cluster/models/triton/triton_completion.hpp"
 #include "cluster/models/triton/triton_directory.hpp"

@@ -1,6 +1,7 @@
 #include "cluster/commands/command_import_line.hpp"
 
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/torchserve_import.hpp"

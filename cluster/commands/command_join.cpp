@@ -4,6 +4,7 @@
 #include "cluster/bus/reach.hpp"
 #include "cluster/commands/commands.hpp"
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/incarnation_clock.hpp"
 #include "cluster/join/join_registry.hpp"
 #include "cluster/join/link_probe.hpp"

@@ -1,8 +1,8 @@
 // `cluster keygen`: makes the key that identifies this machine, or an API key.
 #include "cluster/bus/bus_zmq.hpp"
 #include "cluster/commands/commands.hpp"
-#include "cluster/config/api_key_file.hpp"
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 
 #include <cstdio>
 

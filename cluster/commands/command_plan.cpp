@@ -1,5 +1,6 @@
 // `cluster plan`: shows the placement without starting anything.
 #include "cluster/commands/commands.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/device_check.hpp"
 #include "cluster/plan/expected_speed.hpp"

@@ -3,6 +3,7 @@
 #include "cluster/commands/launch_fit.hpp"
 #include "cluster/commands/model_download.hpp"
 #include "cluster/config/imported/model_launch.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/hub/known_models.hpp"

@@ -2,7 +2,7 @@
 // the exit status (exit_status.hpp).
 #pragma once
 
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/process/running_clusters.hpp"
 #include "cluster/roles/roles.hpp"
 
 #include <chrono>

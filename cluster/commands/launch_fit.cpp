@@ -1,9 +1,10 @@
 #include "cluster/commands/launch_fit.hpp"
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/plan/model_fit.hpp"
+#include "cluster/process/running_clusters.hpp"
 #include "runtime/model/open/open_model.hpp"
 
 #include <algorithm>

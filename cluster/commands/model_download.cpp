@@ -3,7 +3,7 @@
 #include "cluster/commands/status_line.hpp"
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported/model_launch.hpp"
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/shown_bytes.hpp"
 #include "cluster/hub/header_check.hpp"
 #include "cluster/hub/hub_cache.hpp"
@@ -12,6 +12,7 @@
 #include "cluster/hub/pull.hpp"
 #include "cluster/machines/machine.hpp"
 #include "cluster/plan/model_fit.hpp"
+#include "cluster/process/running_clusters.hpp"
 #include "cluster/roles/process.hpp"
 
 #include <poll.h>

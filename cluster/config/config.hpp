@@ -1,6 +1,5 @@
-// nodes.toml, the operator's configuration. This is the product's only reader of it. An unknown key
-// is an error that suggests the nearest valid name; every value is range-checked. plan.hpp derives
-// the layout from it.
+// The operator's configuration, as values: what nodes.toml says. config_file.hpp reads it, and
+// plan.hpp derives the layout from it.
 #pragma once
 
 #include "cluster/config/cpu_launcher.hpp"
@@ -266,13 +265,6 @@ struct cluster_config {
   bool is_over_network() const noexcept { return !network.host.empty(); }
   bool has_node(std::string_view node) const noexcept;
 };
-
-// A whole text file of an operator. Errors: io_failed, bad_config (too large).
-result<std::string> read_config_file(const std::filesystem::path& file);
-// Errors: io_failed, bad_config, unknown_key; messages contain file:line and the key.
-result<cluster_config> load_config(const std::filesystem::path& file);
-// The same from text; `origin` replaces the file's name in messages.
-result<cluster_config> parse_config(std::string_view text, const std::string& origin);
 
 // Whether this is a valid name of a cluster, model, node or key: 1 to 64 of [A-Za-z0-9._-].
 bool is_name(std::string_view text) noexcept;

@@ -1,7 +1,7 @@
 #include "cluster/import/launch_import.hpp"
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/config_checks.hpp"
+#include "cluster/config/readers/config_checks.hpp"
 #include "cluster/import/launch_translation.hpp"
 
 #include <fmt/format.h>

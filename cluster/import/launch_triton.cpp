@@ -2,7 +2,7 @@
 // (python/openai/openai_frontend/main.py).
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported/imported_config.hpp"
-#include "cluster/config/sampling_fields.hpp"
+#include "cluster/config/readers/sampling_fields.hpp"
 #include "cluster/import/launch_args.hpp"
 #include "cluster/import/launch_import.hpp"
 

@@ -1,6 +1,6 @@
 #include "cluster/models/archive_intake.hpp"
 
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "cluster/files/memory_file.hpp"
 #include "schema/archive_url.hpp"
 

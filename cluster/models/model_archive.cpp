@@ -1,6 +1,7 @@
 #include "cluster/models/model_archive.hpp"
 
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_file.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/models/packed_files.hpp"
 #include "schema/digest.hpp"

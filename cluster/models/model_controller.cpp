@@ -1,6 +1,6 @@
 #include "cluster/models/model_controller.hpp"
 
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "schema/archive_url.hpp"
 
 #include <spdlog/spdlog.h>

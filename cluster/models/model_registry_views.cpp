@@ -1,5 +1,5 @@
 // The part of model_registry that others read: the snapshot for gateways, and the record on disk.
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/models/model_registry.hpp"
 #include "schema/limits.hpp"
 

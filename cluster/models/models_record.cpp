@@ -1,6 +1,6 @@
 #include "cluster/models/models_record.hpp"
 
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/files/json_text.hpp"
 #include "cluster/plan/worker_slots.hpp"
 

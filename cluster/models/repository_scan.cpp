@@ -1,6 +1,6 @@
 #include "cluster/models/repository_scan.hpp"
 
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/formats/pbtxt_fields.hpp"
 #include "cluster/models/triton/triton_batching.hpp"

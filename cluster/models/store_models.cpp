@@ -1,6 +1,6 @@
 #include "cluster/models/store_models.hpp"
 
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/models/torchserve/torchserve_worker.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"

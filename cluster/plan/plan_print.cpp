@@ -1,5 +1,5 @@
-#include "cluster/config/model_sampling.hpp"
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/model_sampling.hpp"
 #include "cluster/plan/expected_speed.hpp"
 #include "cluster/plan/plan_engines.hpp"
 #include "cluster/plan/plan_picture.hpp"

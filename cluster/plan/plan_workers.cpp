@@ -1,6 +1,6 @@
 #include "cluster/plan/plan_workers.hpp"
 
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 #include "actors/scheduler.hpp"
 #include "actors/tokenizer.hpp"
 #include "cluster/bus/proxies.hpp"
-#include "cluster/config/model_sampling.hpp"
+#include "cluster/config/readers/model_sampling.hpp"
 #include "cluster/plan/model_identity.hpp"
 #include "cluster/process/child.hpp"
 #include "cluster/roles/process.hpp"

@@ -1,6 +1,7 @@
 // A worker's process before it becomes the operator's command. It registers in the run directory,
 // so that it outlives its supervisor and the next one finds it. Then it executes the command, or
 // the launcher of a process group.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/files/log_level.hpp"
 #include "cluster/machines/worker_cores.hpp"

@@ -1,6 +1,6 @@
 // The file of API keys, with any content.
-#include "cluster/config/api_key_file.hpp"
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

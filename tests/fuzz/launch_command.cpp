@@ -2,6 +2,7 @@
 // The result is an error, or a valid configuration of ours that adds nothing to the command. The
 // same input also stands for the files that it names: those of variables, and of vLLM's options.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/models/torchserve/torchserve_properties.hpp"

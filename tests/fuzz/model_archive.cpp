@@ -1,6 +1,6 @@
 // A TorchServe archive: its bytes become a valid worker model within limits, or are refused with a
 // reason.
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/models/store_models.hpp"
 #include "schema/ensure.hpp"
 #include "schema/limits.hpp"

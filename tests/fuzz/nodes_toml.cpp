@@ -1,5 +1,6 @@
 // nodes.toml, with any content.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 

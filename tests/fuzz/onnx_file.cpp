@@ -1,7 +1,7 @@
 // An ONNX file: its tensors can be served, or it is refused with a printable message.
 #include "cluster/models/triton/onnx_file.hpp"
 
-#include "cluster/config/config_tensors.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
 #include "gateway/request/datatype.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/ensure.hpp"

@@ -34,7 +34,7 @@ MODEL = ["runtime/model/checkpoint/checkpoint*.cpp", "runtime/model/description.
          "runtime/model/checkpoint/awq.cpp", "runtime/model/checkpoint/compressed_tensors.cpp", "runtime/model/checkpoint/fp8.cpp",
          "runtime/model/checkpoint/mxfp4.cpp", "runtime/model/checkpoint/nvfp4.cpp", "runtime/model/checkpoint/packed_codes.cpp", "runtime/model/checkpoint/quantised_format.cpp", "runtime/model/checkpoint/safetensors.cpp"]
 TARGETS = {
-    "api_keys": Target([], ["cluster/config/api_key_file.cpp", "cluster/formats/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
+    "api_keys": Target([], ["cluster/config/readers/api_key_file.cpp", "cluster/formats/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
     "calls": Target([], ["runtime/text/stream/call_style.cpp"], JSON + ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "; ", "```json\n", "\n```"]),
     "chat_template": Target(["tests/data/template/*.jinja"], ["runtime/text/template/*.cpp"],
                             ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "messages", "loop", "self", "[::-1]", "**", "//"]),
@@ -49,7 +49,7 @@ TARGETS = {
     "model_archive": Target([], ["cluster/models/model_archive.cpp", "cluster/models/store_models.cpp", "cluster/models/torchserve/torchserve_worker.cpp"], ["PK\\x03\\x04", "PK\\x01\\x02", "PK\\x05\\x06", *JSON]),
     "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
-    "nodes_toml": Target(["examples/*.toml"], ["cluster/config/config*.cpp", "cluster/formats/toml_*.cpp"],
+    "nodes_toml": Target(["examples/*.toml"], ["cluster/config/config.cpp", "cluster/config/readers/config*.cpp", "cluster/formats/toml_*.cpp"],
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"' * 3, "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
     "onnx_file": Target([], ["cluster/models/triton/onnx_file.cpp"]),
     "packet": Target(["tests/data/schema/packet.bin"]),

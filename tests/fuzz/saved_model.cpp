@@ -1,6 +1,6 @@
 // A saved_model.pb of TensorFlow: its tensors can be served, or it is refused with a printable
 // message. It is read for Triton's choice, and for a named graph and signature.
-#include "cluster/config/config_tensors.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
 #include "cluster/models/triton/saved_model_file.hpp"
 #include "gateway/request/datatype.hpp"
 #include "runtime/text/unicode/utf8.hpp"

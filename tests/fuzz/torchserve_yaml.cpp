@@ -1,6 +1,7 @@
 // TorchServe's model-config.yaml and config.properties. The result is an error, or a valid
 // configuration of ours that adds nothing to them.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/torchserve_import.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"

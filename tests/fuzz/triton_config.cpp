@@ -2,7 +2,8 @@
 // valid configuration of ours with one LLM, or an error. A config.pbtxt that is completed from an
 // ONNX file (a seed of the target onnx_file) stays one.
 #include "cluster/config/config.hpp"
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_file.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/models/triton/triton_completion.hpp"
 #include "cluster/models/triton/triton_import.hpp"

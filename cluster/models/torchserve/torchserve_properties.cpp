@@ -1,7 +1,7 @@
 #include "cluster/models/torchserve/torchserve_properties.hpp"
 
-#include "cluster/config/config_repository.hpp"
 #include "cluster/config/cpu_launcher.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "cluster/models/torchserve/torchserve_left_out.hpp"
 #include "cluster/models/torchserve/torchserve_models.hpp"
 

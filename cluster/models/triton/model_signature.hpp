@@ -1,7 +1,7 @@
 // The inputs and outputs that a model file declares, whatever its format.
 #pragma once
 
-#include "cluster/config/config_tensors.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
 #include "gateway/state/worker_facts.hpp"
 #include "schema/limits.hpp"
 #include "schema/result.hpp"

@@ -1,6 +1,7 @@
 #include "cluster/models/triton/triton_directory.hpp"
 
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/models/triton/triton_completion.hpp"

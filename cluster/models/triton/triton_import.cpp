@@ -1,7 +1,7 @@
 #include "cluster/models/triton/triton_import.hpp"
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/triton_config.hpp"
+#include "cluster/config/readers/triton_config.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/formats/pbtxt_fields.hpp"
 #include "cluster/import/launch_import.hpp"

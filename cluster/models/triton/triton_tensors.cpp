@@ -1,7 +1,7 @@
 #include "cluster/models/triton/triton_tensors.hpp"
 
-#include "cluster/config/config_tensors.hpp"
 #include "cluster/config/imported/imported_config.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
 #include "gateway/request/datatype.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "cluster/roles/agent/agent_state.hpp"
 
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
 
 #include <spdlog/spdlog.h>
 

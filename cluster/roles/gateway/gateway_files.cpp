@@ -1,7 +1,7 @@
 #include "cluster/roles/gateway/gateway_files.hpp"
 
 #include "cluster/bus/reach.hpp"
-#include "cluster/config/api_key_file.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 #include "gateway/grpc/grpc_api_server.hpp"
 
 #include <spdlog/spdlog.h>

@@ -1,6 +1,7 @@
 #include "cluster/roles/root/node_orders.hpp"
 
-#include "cluster/config/config_text.hpp"
+#include "cluster/config/readers/config_file.hpp"
+#include "cluster/config/readers/config_text.hpp"
 
 namespace baton::cluster {
 

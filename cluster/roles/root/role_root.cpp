@@ -1,10 +1,10 @@
 // The root supervisor, `cluster up`. Starts gateways, heads and agents, or adopts those of a root
 // that died. Shows their start, restarts them, and drains on SIGTERM. No data passes through it, so
 // streams continue without it.
-#include "cluster/config/running_clusters.hpp"
 #include "cluster/files/incarnation_clock.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/models/models_record.hpp"
+#include "cluster/process/running_clusters.hpp"
 #include "cluster/roles/gateway/gateway_files.hpp"
 #include "cluster/roles/roles.hpp"
 #include "cluster/roles/root/root.hpp"

@@ -1,8 +1,9 @@
 #include "cluster/roles/root/root_claim.hpp"
 
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/membership/membership.hpp"
 #include "cluster/models/models_record.hpp"
+#include "cluster/process/running_clusters.hpp"
 #include "cluster/roles/gateway/gateway_files.hpp"
 #include "cluster/roles/process.hpp"
 #include "cluster/roles/root/root_children.hpp"

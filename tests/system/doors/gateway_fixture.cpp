@@ -2,7 +2,7 @@
 // limits and pipelines. Commands on stdin change the cluster; JSON lines on stdout report events.
 //
 //   stdin: reload | quit (or end of file) | an order (gateway_orders.hpp)
-#include "cluster/config/api_key_file.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 #include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/dispatch/request_router.hpp"
 #include "gateway/routes/http_api.hpp"

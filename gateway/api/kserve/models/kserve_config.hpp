@@ -8,8 +8,8 @@
 
 namespace baton::gateway {
 
-// `given`: [[workers]].triton_config, checked (cluster/config/triton_config.hpp). `known` has the
-// other keys of [[workers]], as the same fields; it has priority.
+// `given`: [[workers]].triton_config, checked (cluster/config/readers/triton_config.hpp). `known`
+// has the other keys of [[workers]], as the same fields; it has priority.
 nlohmann::ordered_json whole_config(nlohmann::ordered_json given,
                                     const nlohmann::ordered_json& known, std::size_t processes);
 // The platform field of the metadata: the platform, or the backend if there is none.

@@ -28,7 +28,7 @@ result<std::vector<std::int64_t>> shape_of_text(const worker_tensor& of) {
 }
 
 // Declared shapes have no dimension of 0 and no more elements than a body has bytes
-// (cluster/config/config_tensors.cpp).
+// (cluster/config/readers/config_tensors.cpp).
 result<std::vector<std::int64_t>> shape_of_numbers(const worker_tensor& of, std::size_t bytes) {
   auto shape = of.shape;
   if (std::count(shape.begin(), shape.end(), -1) > 1) {

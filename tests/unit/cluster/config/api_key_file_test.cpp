@@ -1,5 +1,5 @@
 // The file of API keys: its fields, refusals by key, and additions of `cluster keygen --api`.
-#include "cluster/config/api_key_file.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 #include "cluster/files/file_watch.hpp"
 #include "tests/support/scratch_directory.hpp"
 

@@ -1,5 +1,6 @@
 // Checks between the tables of a nodes.toml.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
 // [model.sampling] of nodes.toml, and other settings of how requests are read.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "tests/support/drawn_defaults.hpp"
 
 #include <doctest/doctest.h>

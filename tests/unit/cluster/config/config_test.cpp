@@ -1,6 +1,6 @@
 // nodes.toml: its settings; everything else is refused with its position, its key and the nearest
 // valid name.
-#include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "schema/nearest.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // The nodes.toml of one model.
 #include "cluster/config/config.hpp"
 #include "cluster/config/imported/model_launch.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>

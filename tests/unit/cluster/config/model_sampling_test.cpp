@@ -1,5 +1,5 @@
 // Sampling defaults in a model's own files: the fields read, and refusals by name.
-#include "cluster/config/model_sampling.hpp"
+#include "cluster/config/readers/model_sampling.hpp"
 #include "runtime/model/open/open_model.hpp"
 #include "tests/support/drawn_defaults.hpp"
 #include "tests/support/gguf_writer.hpp"

@@ -1,9 +1,10 @@
 // Directories of models: what is found in them, and how it is written down for the processes of a
 // cluster.
 #include "cluster/config/config.hpp"
-#include "cluster/config/config_text.hpp"
 #include "cluster/config/models_dir.hpp"
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
+#include "cluster/config/readers/config_text.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "tests/support/scratch_directory.hpp"
 

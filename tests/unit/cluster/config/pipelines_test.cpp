@@ -1,5 +1,6 @@
 // Several pipelines in one cluster: the devices of each, all distinct.
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/next_generation.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"

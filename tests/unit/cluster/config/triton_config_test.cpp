@@ -1,4 +1,4 @@
-#include "cluster/config/triton_config.hpp"
+#include "cluster/config/readers/triton_config.hpp"
 #include "cluster/formats/pbtxt.hpp"
 
 #include <doctest/doctest.h>

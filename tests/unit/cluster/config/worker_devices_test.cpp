@@ -1,4 +1,5 @@
 // The GPUs of workers: the machine's in turn, named ones, or none.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/config/worker_devices.hpp"
 #include "cluster/plan/plan_workers.hpp"
 

@@ -1,4 +1,5 @@
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/launch_files.hpp"
 #include "cluster/import/launch_import.hpp"
 

@@ -1,5 +1,6 @@
 // Commands from their documentation, and common mistakes.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/launch_options.hpp"
 #include "tests/unit/cluster/import/imported.hpp"

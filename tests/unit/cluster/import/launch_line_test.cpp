@@ -1,5 +1,6 @@
 // Commands as they are in scripts, in compose files and after a container's name.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/launch_import.hpp"
 #include "cluster/import/launch_line.hpp"
 #include "cluster/models/torchserve/torchserve_properties.hpp"

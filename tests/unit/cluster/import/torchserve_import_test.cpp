@@ -1,6 +1,7 @@
 // Examples of TorchServe's documentation, and common mistakes. Each becomes a valid configuration,
 // with the devices that TorchServe would have given to each worker.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/torchserve_import.hpp"
 
 #include <doctest/doctest.h>

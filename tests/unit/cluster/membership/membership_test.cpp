@@ -1,4 +1,5 @@
 // Nodes that are added and removed while the cluster runs, by the current nodes.toml.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/membership/membership.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/replaced.hpp"

@@ -1,5 +1,6 @@
 // TorchServe archives: their manifests, and the resulting [[workers]] table.
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_file.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 #include "cluster/models/packed_files.hpp"
 #include "cluster/models/store_models.hpp"
 #include "cluster/models/torchserve/torchserve_worker.hpp"

@@ -1,4 +1,4 @@
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/models/repository_scan.hpp"
 #include "cluster/models/triton/triton_versions.hpp"
 

@@ -1,5 +1,6 @@
 // Goal: the number of ranks of one stage on one device is known before shards start. Method:
 // configurations alone.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/device_check.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // The next generation of shards: nodes that are added and drained, replicas that are switched on
 // and off, stages that become wider.
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 

@@ -1,4 +1,5 @@
 // The recorded plan is a file: one that this build could not have written counts as none.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/plan_record.hpp"
 #include "cluster/roles/roles.hpp"
 #include "tests/unit/cluster/replaced.hpp"

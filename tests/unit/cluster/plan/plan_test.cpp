@@ -1,5 +1,6 @@
 // The plan is pure: configuration, model and machine in, shards out. Plans that do not fit are
 // refused by name and number.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/plan.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 

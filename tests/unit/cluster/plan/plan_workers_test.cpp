@@ -1,4 +1,5 @@
 // Worker models in the plan's text: as in nodes.toml, and none without.
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/plan/plan_workers.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The processes of a worker: the environment of each, and their common end.
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "cluster/plan/worker_group.hpp"
 #include "tests/support/scratch_directory.hpp"

@@ -1,5 +1,6 @@
 // An agent's view of the cluster: broken messages of the root change nothing.
 #include "cluster/config/pipelines.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/roles/agent/agent_state.hpp"
 #include "tests/unit/cluster/small_model.hpp"
 

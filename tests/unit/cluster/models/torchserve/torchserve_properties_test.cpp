@@ -1,5 +1,6 @@
 // TorchServe's config.properties: its listeners, and the settings for nodes.toml.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/import/torchserve_import.hpp"
 
 #include <doctest/doctest.h>

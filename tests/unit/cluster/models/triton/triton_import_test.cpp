@@ -1,5 +1,6 @@
 // Repositories from Triton's documentation, and common mistakes.
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/formats/pbtxt.hpp"
 #include "cluster/models/triton/triton_import.hpp"
 #include "tests/unit/cluster/import/imported.hpp"

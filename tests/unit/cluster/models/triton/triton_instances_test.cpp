@@ -1,5 +1,5 @@
 // instance_group of config.pbtxt: the number of workers, and the device of each.
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 #include "cluster/models/triton/triton_import.hpp"
 
 #include <doctest/doctest.h>

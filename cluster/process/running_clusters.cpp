@@ -1,6 +1,7 @@
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/process/running_clusters.hpp"
 
 #include "cluster/config/config.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/exit_status.hpp"
 #include "schema/digest.hpp"
 

@@ -1,4 +1,4 @@
-#include "cluster/config/config_checks.hpp"
+#include "cluster/config/readers/config_checks.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
-#include "cluster/config/config_repository.hpp"
+#include "cluster/config/readers/config_repository.hpp"
 
-#include "cluster/config/config_error.hpp"
+#include "cluster/config/readers/config_error.hpp"
 #include "runtime/text/unicode/pattern_check.hpp"
 #include "schema/archive_url.hpp"
 #include "schema/limits.hpp"

@@ -1,8 +1,8 @@
-#include "cluster/config/config_model.hpp"
+#include "cluster/config/readers/config_model.hpp"
 
-#include "cluster/config/config_error.hpp"
-#include "cluster/config/config_sampling.hpp"
 #include "cluster/config/models_dir.hpp"
+#include "cluster/config/readers/config_error.hpp"
+#include "cluster/config/readers/config_sampling.hpp"
 #include "cluster/formats/toml_section.hpp"
 #include "cluster/hub/pull.hpp"
 #include "gateway/request/request_check.hpp"

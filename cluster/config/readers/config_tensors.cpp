@@ -1,6 +1,6 @@
-#include "cluster/config/config_tensors.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
 
-#include "cluster/config/config_error.hpp"
+#include "cluster/config/readers/config_error.hpp"
 #include "gateway/request/datatype.hpp"
 #include "runtime/text/unicode/utf8.hpp"
 #include "schema/limits.hpp"

@@ -1,9 +1,9 @@
-#include "cluster/config/config_workers.hpp"
+#include "cluster/config/readers/config_workers.hpp"
 
-#include "cluster/config/config_devices.hpp"
-#include "cluster/config/config_error.hpp"
-#include "cluster/config/config_tensors.hpp"
-#include "cluster/config/triton_config.hpp"
+#include "cluster/config/readers/config_devices.hpp"
+#include "cluster/config/readers/config_error.hpp"
+#include "cluster/config/readers/config_tensors.hpp"
+#include "cluster/config/readers/triton_config.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -253,22 +253,6 @@ bool is_served(const cluster_config& config, const std::string& name) {
 }
 
 } // namespace
-
-std::string_view name_of(parallel_type type) noexcept {
-  switch (type) {
-  case parallel_type::pp:
-    return "pp";
-  case parallel_type::tp:
-    return "tp";
-  case parallel_type::pptp:
-    return "pptp";
-  case parallel_type::custom:
-    return "custom";
-  case parallel_type::none:
-    break;
-  }
-  return "";
-}
 
 result<void> read_workers(const toml::node* node, const std::string& origin,
                           cluster_config& config) {

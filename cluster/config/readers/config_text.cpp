@@ -1,5 +1,6 @@
-#include "cluster/config/config_text.hpp"
+#include "cluster/config/readers/config_text.hpp"
 
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/files/run_dir.hpp"
 #include "cluster/formats/toml_section.hpp"
 

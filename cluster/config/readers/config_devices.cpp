@@ -1,6 +1,6 @@
-#include "cluster/config/config_devices.hpp"
+#include "cluster/config/readers/config_devices.hpp"
 
-#include "cluster/config/config_error.hpp"
+#include "cluster/config/readers/config_error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,20 +29,6 @@ result<std::vector<std::int32_t>> read_ids(const toml::node& node, const std::st
 }
 
 } // namespace
-
-std::string_view name_of(device_kind kind) noexcept {
-  switch (kind) {
-  case device_kind::cpu:
-    return "cpu";
-  case device_kind::gpu:
-    return "gpu";
-  case device_kind::own:
-    return "own";
-  case device_kind::automatic:
-    break;
-  }
-  return "auto";
-}
 
 result<void> read_worker_devices(const std::string& device_type, const toml::node* device_ids,
                                  const std::string& path, const std::string& origin,

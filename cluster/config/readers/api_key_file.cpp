@@ -1,7 +1,8 @@
-#include "cluster/config/api_key_file.hpp"
+#include "cluster/config/readers/api_key_file.hpp"
 
 #include "cluster/config/config.hpp"
-#include "cluster/config/config_error.hpp"
+#include "cluster/config/readers/config_error.hpp"
+#include "cluster/config/readers/config_file.hpp"
 #include "cluster/formats/toml_section.hpp"
 #include "cluster/keys/curve_key.hpp"
 

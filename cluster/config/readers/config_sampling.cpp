@@ -1,6 +1,6 @@
-#include "cluster/config/config_sampling.hpp"
+#include "cluster/config/readers/config_sampling.hpp"
 
-#include "cluster/config/sampling_fields.hpp"
+#include "cluster/config/readers/sampling_fields.hpp"
 
 namespace baton::cluster {
 

@@ -1,7 +1,7 @@
-#include "cluster/config/config_models.hpp"
+#include "cluster/config/readers/config_models.hpp"
 
-#include "cluster/config/config_error.hpp"
-#include "cluster/config/config_model.hpp"
+#include "cluster/config/readers/config_error.hpp"
+#include "cluster/config/readers/config_model.hpp"
 
 #include <algorithm>
 #include <set>

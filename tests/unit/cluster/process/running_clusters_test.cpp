@@ -1,6 +1,6 @@
 // Goal: a running cluster is found by its name wherever its run directory is. Method: run
 // directories with records of this process, or of one that has ended.
-#include "cluster/config/running_clusters.hpp"
+#include "cluster/process/running_clusters.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

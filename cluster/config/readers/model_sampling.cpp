@@ -1,6 +1,6 @@
-#include "cluster/config/model_sampling.hpp"
+#include "cluster/config/readers/model_sampling.hpp"
 
-#include "cluster/config/sampling_fields.hpp"
+#include "cluster/config/readers/sampling_fields.hpp"
 #include "runtime/model/json_file.hpp"
 #include "schema/sampling_members.hpp"
 
