@@ -1,7 +1,7 @@
 #include "cluster/plan/plan_engines.hpp"
 
 #include "cluster/plan/model_fit.hpp"
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -47,7 +47,7 @@ def test_a_library_of_no_package_ends_the_packaging(tmp_path):
 def test_kernels_of_newer_processors_define_nothing_that_other_code_could_get(build):
     """An inline function that a kernel's file compiles with AVX2 could be the copy that the linker keeps for the whole program. Initialisers
     run on every processor."""
-    objects = sorted((build / "runtime/cpu/CMakeFiles/baton_cpu.dir/kernels").glob("kernels_a*.o"))
+    objects = sorted((build / "runtime/cpu/kernels/CMakeFiles/baton_cpu_kernels.dir").glob("kernels_a*.o"))
     assert len(objects) == 5
     for file in objects:
         symbols = subprocess.run(["nm", "-C", str(file)], capture_output=True, text=True, check=True).stdout

@@ -1,7 +1,7 @@
 #include "runtime/cpu/forward/engine_checks.hpp"
 
 #include "runtime/cpu/kernels/kernels.hpp"
-#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 
 namespace baton::cpu {
 namespace {

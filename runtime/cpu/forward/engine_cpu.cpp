@@ -3,8 +3,8 @@
 
 #include "runtime/cpu/forward/engine_checks.hpp"
 #include "runtime/cpu/forward/forward.hpp"
-#include "runtime/cpu/kernels/panel_format.hpp"
 #include "runtime/cpu/memory/swap_file.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 #include "runtime/engine/constraint_masks.hpp"
 #include "runtime/engine/pooling.hpp"
 #include "runtime/engine/prompt_scores.hpp"

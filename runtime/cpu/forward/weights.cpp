@@ -1,7 +1,7 @@
 // Assigns memory to every tensor, allocates it, then reads and packs in parallel.
 #include "runtime/cpu/forward/weights.hpp"
 
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 #include "runtime/model/rope.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/cpu/forward/thread_team.hpp"
-#include "runtime/cpu/kernels/panel.hpp"
 #include "runtime/cpu/memory/large_memory.hpp"
+#include "runtime/cpu/panels/panel.hpp"
 #include "runtime/model/slice.hpp"
 
 #include <span>

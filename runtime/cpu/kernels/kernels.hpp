@@ -7,7 +7,7 @@
 #include "runtime/cpu/kernels/activation.hpp"
 #include "runtime/cpu/kernels/isa.hpp"
 #include "runtime/cpu/kernels/kv_format.hpp"
-#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 
 #include <cstddef>
 #include <cstdint>

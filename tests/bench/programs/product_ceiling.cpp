@@ -1,6 +1,6 @@
 #include "tests/bench/programs/product_ceiling.hpp"
 
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 #include "tests/bench/programs/product_rate.hpp"
 
 #include <algorithm>

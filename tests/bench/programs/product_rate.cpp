@@ -2,7 +2,7 @@
 
 #include "runtime/cpu/forward/thread_team.hpp"
 #include "runtime/cpu/kernels/isa.hpp"
-#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 #include "schema/ensure.hpp"
 
 #include <chrono>

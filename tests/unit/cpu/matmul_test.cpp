@@ -1,8 +1,8 @@
 // Goal: the matrix products fulfil the contract of matmul_body.hpp to the bit, for every
 // instruction set, number of rows and shape. Method: a scalar loop over the file's own blocks as
 // reference.
-#include "runtime/cpu/kernels/panel.hpp"
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/panel.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/records.hpp"

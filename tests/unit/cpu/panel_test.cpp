@@ -1,7 +1,7 @@
 // Goal: packing loses nothing. Method: reads every type back by rows, against the scalar decoder;
 // GPTQ against its formula over the stored tensors.
-#include "runtime/cpu/kernels/panel.hpp"
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/panel.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 #include "runtime/model/checkpoint/checkpoint.hpp"
 #include "runtime/model/open/open_model.hpp"
 #include "tests/support/gguf_writer.hpp"

@@ -1,6 +1,6 @@
 // Decodes the block layouts of the GGUF specification (block_q* in ggml) into weight_block.
 // Equivalent to model::dequantize_row; tests compare the two bit by bit.
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 
 #include "runtime/model/block_codes.hpp"
 #include "runtime/model/code_tables.hpp"

@@ -2,7 +2,7 @@
 // the embedding. For loading and single rows only; the products are in kernels.hpp.
 #pragma once
 
-#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 #include "runtime/model/tensor.hpp"
 
 namespace baton::cpu {

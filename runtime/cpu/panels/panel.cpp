@@ -1,7 +1,7 @@
 // Writes and reads the records described in panel_format.hpp.
-#include "runtime/cpu/kernels/panel.hpp"
+#include "runtime/cpu/panels/panel.hpp"
 
-#include "runtime/cpu/kernels/weight_block.hpp"
+#include "runtime/cpu/panels/weight_block.hpp"
 #include "schema/ensure.hpp"
 
 #include <array>

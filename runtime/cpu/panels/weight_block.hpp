@@ -2,7 +2,7 @@
 // of one output row with their scales. Used only while loading.
 #pragma once
 
-#include "runtime/cpu/kernels/panel_format.hpp"
+#include "runtime/cpu/panels/panel_format.hpp"
 #include "runtime/model/tensor.hpp"
 
 #include <array>
