@@ -1,4 +1,5 @@
 """Style as a test: what a reader of this tree may rely on. Prints each offence; exit status 1 if there is one."""
+import collections
 import pathlib
 import re
 import subprocess
@@ -40,6 +41,8 @@ LIBRARY_ROOMS = {
     r"<archive": ["cluster/models/packed_files", "tests/"],
 }
 FILE_LINES_MAX, LINE_CHARS_MAX = 500, 110
+FOLDER_FILES_MAX = 30  # of C++
+FOLDERS_ABOVE = {"runtime/model": 32, "runtime/model/checkpoint": 34}  # Only lower the counts and remove rows.
 PAGE_LINE_CHARS_MAX, PAGE_CELL_CHARS_MAX = 105, 120  # of Markdown outside of code; a link counts as its text
 WRITTEN_PAGES = ("docs/decisions/0", "docs/develop/tested-", "tests/")  # decisions as they were written; lists of tests
 BANNED_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|manager|impl|misc)(_|\.|$)")
@@ -105,6 +108,18 @@ def check_source(path, offences):
             say(number, "output belongs to main and the benches")
 
 
+def check_folders(paths, offences):
+    counts = collections.Counter(path.parent.relative_to(ROOT).as_posix() for path in paths)
+    for folder, count in sorted(counts.items()):
+        if count > FOLDERS_ABOVE.get(folder, FOLDER_FILES_MAX):
+            offences.append(f"{folder}: {count} C++ files; split along the ideas ({FOLDER_FILES_MAX} at most)")
+    for folder, row in FOLDERS_ABOVE.items():
+        if counts[folder] <= FOLDER_FILES_MAX:
+            offences.append(f"{folder}: {counts[folder]} C++ files; remove its row of FOLDERS_ABOVE (tests/tidy.py)")
+        elif counts[folder] < row:
+            offences.append(f"{folder}: {counts[folder]} C++ files; lower its row of FOLDERS_ABOVE (tests/tidy.py)")
+
+
 def check_page(path, offences):
     name = path.relative_to(ROOT).as_posix()
     in_code = in_results = False
@@ -124,7 +139,9 @@ def check_page(path, offences):
 def main():
     offences = []
     build = cmake_text()
-    for path in tracked("*.hpp", "*.cpp"):
+    sources = tracked("*.hpp", "*.cpp")
+    check_folders(sources, offences)
+    for path in sources:
         check_source(path, offences)
         if path.suffix == ".cpp" and path.name not in build:
             offences.append(f"{path.relative_to(ROOT)}: in no CMakeLists.txt")
