@@ -39,9 +39,9 @@ struct inspection {
 
 // For the default kv_cache_dtype.
 std::uint64_t kv_bytes_per_token(const model::description& m) {
-  const cpu::kv_shape shape{.layers = m.attention_layers(0, m.layer_count),
-                            .kv_heads = m.kv_head_count,
-                            .head_size = m.head_size};
+  const auto heads = m.largest_heads();
+  const cpu::kv_shape shape{
+      .layers = m.kv_layers(0, m.layer_count), .kv_heads = heads.kv_count, .head_size = heads.size};
   return shape.block_bytes() / cpu::kv_block_positions;
 }
 
@@ -107,12 +107,28 @@ void print(const char* what, const std::string& text) {
   std::printf("  %-10s %s\n", what, text.c_str());
 }
 
+// "of 32, 2 for keys and values in 20 layers; of 64, 1 in 4": where layers differ.
+std::string uneven_heads(const model::description& m) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> layers; // by size and KV heads
+  for (std::uint32_t i = 0; i < m.layer_count; ++i) {
+    const auto heads = m.heads_of(i);
+    ++layers[{heads.size, heads.kv_count}];
+  }
+  std::string text;
+  for (const auto& [heads, count] : layers)
+    text += fmt::format("{}of {}, {}{} in {} layers", text.empty() ? "" : "; ", heads.first,
+                        heads.second, text.empty() ? " for keys and values" : "", count);
+  return layers.size() > 1 ? text : "";
+}
+
 void print_model(const model::description& m, std::uint64_t packed_bytes) {
   print("model", fmt::format("{}: {}, {:.1f} M parameters, {}", m.name, m.architecture,
                              static_cast<double>(m.parameter_count) / 1e6, m.file_type));
   print("shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads of {}, {} for keys and values",
                              m.layer_count, m.hidden_size, m.ffn_size, m.head_count, m.head_size,
                              m.kv_head_count));
+  if (const auto text = uneven_heads(m); !text.empty())
+    print("heads", text);
   if (m.expert_count > 0)
     print("experts", fmt::format("{} a layer, of width {}; a token uses {}", m.expert_count,
                                  m.expert_ffn_size, m.expert_used_count));

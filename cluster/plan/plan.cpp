@@ -82,9 +82,10 @@ result<void> check_memory(const cluster_plan& plan, const machines& known) {
 // Bytes per block of a shard: keys and values of its layers and heads.
 std::uint64_t block_bytes(const cluster_config& config, const model::description& model,
                           const shard_plan& shard) {
-  return cpu::kv_shape{.layers = model.attention_layers(shard.layers.first, shard.layers.end()),
-                       .kv_heads = shard.slice().kv_heads.count,
-                       .head_size = model.head_size,
+  const auto heads = model::sliced(model, shard.slice()).largest_heads();
+  return cpu::kv_shape{.layers = model.kv_layers(shard.layers.first, shard.layers.end()),
+                       .kv_heads = heads.kv_count,
+                       .head_size = heads.size,
                        .format = config.model.kv_cache_dtype}
       .block_bytes();
 }
@@ -165,10 +166,11 @@ kv_numbers auto_numbers(const cluster_config& config, const model::description& 
 std::uint32_t default_context(const model_config& m, const model::description& model) {
   if (m.models_dir.empty() || !m.kv_cache_bytes)
     return model.context_length;
-  const auto block = cpu::kv_shape{.layers = model.attention_layers(0, model.layer_count),
+  const auto heads = model.largest_heads();
+  const auto block = cpu::kv_shape{.layers = model.kv_layers(0, model.layer_count),
                                    // ranks that border on each other may share one
-                                   .kv_heads = model.kv_head_count + m.tensor_parallel_size - 1,
-                                   .head_size = model.head_size,
+                                   .kv_heads = heads.kv_count + m.tensor_parallel_size - 1,
+                                   .head_size = heads.size,
                                    .format = m.kv_cache_dtype}
                          .block_bytes();
   const auto states = slots_min * model.state_bytes(0, model.layer_count);

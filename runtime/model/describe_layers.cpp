@@ -119,6 +119,7 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
   d.has_router_bias = kind.has_router_bias;
   d.has_choice_bias = kind.has_choice_bias;
   d.has_expert_bias = kind.has_expert_bias;
+  d.has_ffn_beside_experts = kind.has_ffn_beside_experts;
   size_reader sizes(file, d.architecture);
   sizes.read(d.expert_count, "expert_count", expert_count_max);
   sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
@@ -141,10 +142,18 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
 }
 
 result<void> read_attention(const model_file& file, const family& kind, description& d) {
+  if (kind.takes_final_cap && file.has(d.architecture + ".final_logit_softcapping")) {
+    size_reader cap(file, d.architecture);
+    cap.read(d.final_soft_cap.emplace(), "final_logit_softcapping");
+    if (cap.first_error()) {
+      return *cap.first_error();
+    }
+  }
   const auto width = d.layer_count == kind.wide_scale_layer_count
                          ? static_cast<double>(d.hidden_size) / d.head_count
                          : static_cast<double>(d.head_size);
-  d.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
+  d.attention_scale =
+      kind.has_unscaled_attention ? 1.0F : static_cast<float>(1.0 / std::sqrt(width));
   if (auto r = read_scales(file, kind, d); !r) {
     return r;
   }

@@ -70,5 +70,10 @@ result<void> read_rope(const model_file& file, const family& kind, description& 
 result<void> read_attention(const model_file& file, const family& kind, description& d);
 result<void> read_recurrence(const model_file& file, const family& kind, description& d);
 result<void> read_layers(const model_file& file, const family& kind, description& d);
+result<void> read_layer_sizes(const model_file& file, const family& kind, description& d);
+// A number for each layer, or one for all. Errors: bad_model_file (too few, or one out of range).
+result<std::vector<std::uint32_t>> read_sizes_of_layers(const model_file& file,
+                                                        const description& d, std::string_view key,
+                                                        std::optional<std::uint32_t> otherwise);
 
 } // namespace baton::model

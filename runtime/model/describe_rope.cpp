@@ -98,6 +98,11 @@ result<void> read_rope(const model_file& file, const family& kind, description& 
     d.ropes.push_back(d.ropes.front());
     sizes.read(d.ropes.back().base, "rope.freq_base_swa",
                kind.shares_rope_base ? d.ropes.front().base : 10000.0F);
+    if (kind.takes_windowed_sizes) {
+      const auto size = file.get_u32(d.architecture + ".attention.key_length_swa", d.head_size);
+      sizes.read(d.ropes.back().dimension_count, "rope.dimension_count_swa", width_max,
+                 size ? *size : d.head_size);
+    }
   }
   auto& rope = d.ropes.front();
   sizes.read(rope.scaling_factor, has_newer ? "rope.scaling.factor" : "rope.scale_linear", 1.0F);

@@ -47,11 +47,14 @@ void take_family(const family& kind, description& d) {
   d.has_pre_norms = kind.has_pre_norms;
   d.has_post_norms = kind.has_post_norms;
   d.has_parallel_ffn = kind.has_parallel_ffn;
+  d.has_layer_scales = kind.has_layer_scales;
+  d.has_value_norm = kind.has_value_norm;
   d.ffn_norm_tensor = kind.ffn_norm_tensor;
   d.output_norm_tensor = kind.output_norm_tensor;
 }
 
-// A number, or one for each layer: the same in all layers, but 0 for recurrent ones.
+// A number, or one for each layer: the same in all layers, but 0 for recurrent ones. Families that
+// take other numbers read them again in read_layer_sizes().
 result<void> read_kv_heads(const model_file& file, const family& kind, description& d) {
   const auto name = d.architecture + ".attention.head_count_kv";
   if (!file.array_size(name)) {
@@ -67,7 +70,8 @@ result<void> read_kv_heads(const model_file& file, const family& kind, descripti
   const auto most = list->empty() ? 0U : *std::ranges::max_element(*list);
   const bool is_uniform =
       most != 0 && most <= width_max && std::ranges::all_of(*list, [&](std::uint32_t count) {
-        return count == most || (may_lack_heads && count == 0);
+        return count == most || (may_lack_heads && count == 0) ||
+               (kind.takes_windowed_sizes && count != 0);
       });
   if (!is_uniform) {
     return fail(errc::unsupported_model,
@@ -100,8 +104,16 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   sizes.read(d.hidden_size, "embedding_length", width_max);
   // Some mixtures without dense layers have the width of their experts alone.
   const auto of_expert = file.get_u32(d.architecture + ".expert_feed_forward_length", 0);
-  sizes.read(d.ffn_size, "feed_forward_length", width_max,
-             of_expert && *of_expert != 0 ? std::optional(*of_expert) : std::nullopt);
+  if (kind.takes_windowed_sizes && file.array_size(d.architecture + ".feed_forward_length")) {
+    const auto list = read_sizes_of_layers(file, d, "feed_forward_length", {});
+    if (!list) {
+      return list.error();
+    }
+    d.ffn_size = list->front();
+  } else {
+    sizes.read(d.ffn_size, "feed_forward_length", width_max,
+               of_expert && *of_expert != 0 ? std::optional(*of_expert) : std::nullopt);
+  }
   sizes.read(d.head_count, "attention.head_count", width_max);
   sizes.read(d.context_length, "context_length", context_length_max);
   sizes.read(d.rms_epsilon, d.norm == norm_kind::rms ? "attention.layer_norm_rms_epsilon"
@@ -229,6 +241,18 @@ bool is_of_later_layer(std::string_view name, const model_file& file, const desc
   return false;
 }
 
+// Whether a layer that reads the keys and values of another one has this tensor of its own.
+bool is_replaced(std::string_view name, const description& d) {
+  for (std::uint32_t i = 0; i < d.layer_count; ++i) {
+    for (const auto* role : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
+      if (d.layers[i].kv_layer && name == layer_tensor_name(i, role)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 result<void> read_tensors(const model_file& file, const family& kind, description& d) {
   d.has_tied_embeddings = !file.find("output.weight");
   const auto has = [&](std::string_view role) {
@@ -239,6 +263,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   }
   d.has_attention_bias =
       kind.has_attention_bias || (kind.takes_attention_bias && has("attn_q.bias"));
+  d.has_fused_experts = has("ffn_gate_up_exps.weight");
   d.ropes.front().has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
   std::set<std::string, std::less<>> seen;
   const auto input = check_tensors(file, input_tensors(d), seen);
@@ -269,7 +294,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   d.output_norm_bytes = file.find(d.output_norm_tensor)->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {
-    if (is_of_later_layer(tensor.name, file, d)) {
+    if (is_of_later_layer(tensor.name, file, d) || is_replaced(tensor.name, d)) {
       continue;
     }
     if (!seen.contains(tensor.name)) {
@@ -288,7 +313,8 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
 
 bool description::is_mixed() const noexcept {
   const auto is_mixture = [](const layer_description& layer) { return layer.is_mixture; };
-  return std::ranges::any_of(layers, is_mixture) && !std::ranges::all_of(layers, is_mixture);
+  return std::ranges::any_of(layers, is_mixture) &&
+         (has_ffn_beside_experts || !std::ranges::all_of(layers, is_mixture));
 }
 
 std::uint32_t description::recurrent_layers(std::uint32_t first, std::uint32_t end) const noexcept {
@@ -336,7 +362,7 @@ result<description> describe(const model_file& file) {
     return r.error();
   }
   for (auto* step : {read_sizes, read_experts, read_rope, read_attention, read_recurrence,
-                     read_layers, read_vocab, read_tensors}) {
+                     read_layers, read_layer_sizes, read_vocab, read_tensors}) {
     if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }

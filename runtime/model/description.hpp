@@ -40,6 +40,12 @@ struct rope_description {
   bool has_factors = false; // rope_freqs.weight divides each pair's theta (Llama 3.1 and later)
 };
 
+// The heads of a layer's keys and values. Its queries' heads have the same size.
+struct layer_heads {
+  std::uint32_t kv_count = 0, size = 0;
+  friend bool operator==(const layer_heads&, const layer_heads&) = default;
+};
+
 // The properties of one layer. Everything else is the same in all layers.
 struct layer_description {
   mixer_kind mixer = mixer_kind::attention;
@@ -47,6 +53,10 @@ struct layer_description {
   std::optional<std::uint32_t> rope; // index into description::ropes; none: not rotated
   bool is_mixture = false;           // experts in place of the ffn
   bool grows_queries = false;        // by description::query_growth
+  // Sizes that differ from those of the description; 0: they do not.
+  std::uint32_t head_size = 0, kv_head_count = 0, ffn_size = 0;
+  bool has_keys_as_values = false;            // its values are its keys before norm and rotation
+  std::optional<std::uint32_t> kv_layer = {}; // an earlier layer, whose keys and values it reads
 
   friend bool operator==(const layer_description&, const layer_description&) = default;
 };
@@ -117,6 +127,7 @@ struct description {
   qk_norm_kind qk_norm = qk_norm_kind::none;
   bool has_attention_bias = false;     // of q, k and v
   bool has_attention_out_bias = false; // of the output
+  bool has_value_norm = false;         // of the values of each head, without a gain
   bool has_sinks = false;              // a score for each head that takes its share of the softmax
   bool has_attention_gate = false;     // attn_q has the query and the output's gate of each head
   bool has_fused_qkv = false;          // attn_qkv is q, k, v
@@ -124,6 +135,7 @@ struct description {
   bool has_pre_norms = true;           // of the inputs of attention and ffn
   bool has_post_norms = false;         // of the outputs of attention and ffn, before they are added
   bool has_parallel_ffn = false;       // the ffn reads what attention reads
+  bool has_layer_scales = false;       // the residual after a layer times layer_output_scale
   bool has_tied_embeddings = false;    // no output.weight: the head is token_embd.weight
   std::string ffn_norm_tensor = "ffn_norm.weight";
   std::string output_norm_tensor = "output_norm.weight";
@@ -151,6 +163,14 @@ struct description {
   float expert_scale = 1.0F;         // of the weights
   std::uint32_t shared_ffn_size = 0; // of an ffn beside the experts for every row; 0: none
   bool has_shared_gate = false;      // its output times the sigmoid of a score
+  // Each mixture has the ffn of a dense layer too. Both, and the router, read the residual with
+  // norms of their own. Both outputs have norms, too, before their sum has the layer's.
+  bool has_ffn_beside_experts = false;
+  bool has_fused_experts = false; // ffn_gate_up_exps has the gates and then the ups of each expert
+
+  // Embeddings of each layer: a row of them per token, and a projection of the embedding. Their sum
+  // gates a projection of the residual behind the layer's ffn. 0: none.
+  std::uint32_t layer_input_size = 0;
 
   std::uint64_t parameter_count = 0;
   std::vector<std::uint64_t> layer_bytes; // weights of each layer as stored
@@ -161,16 +181,34 @@ struct description {
   std::map<tensor_type, std::uint64_t> type_bytes; // all weights as stored, by type
   slice_blocks cuts;                               // of its weights' types, the same for all layers
 
-  bool is_mixed() const noexcept; // both dense layers and mixtures
-  // The layers among [first, end) with a state; the others have attention, and so keys and values.
+  bool is_mixed() const noexcept; // both ffns and mixtures
+  // The layers among [first, end) with a state; the others have attention.
   std::uint32_t recurrent_layers(std::uint32_t first, std::uint32_t end) const noexcept;
-  std::uint32_t attention_layers(std::uint32_t first, std::uint32_t end) const noexcept {
-    return end - first - recurrent_layers(first, end);
-  }
+  // The layers among [first, end) with keys and values of their own.
+  std::uint32_t kv_layers(std::uint32_t first, std::uint32_t end) const noexcept;
+  bool has_own_kv(std::uint32_t layer) const noexcept;
   // A sequence's state in these layers.
   std::uint64_t state_bytes(std::uint32_t first, std::uint32_t end) const noexcept;
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
+  // The sizes of a layer, which may be its own.
+  layer_heads heads_of(std::uint32_t layer) const noexcept;
+  std::uint32_t ffn_size_of(std::uint32_t layer) const noexcept;
+  std::uint32_t q_size(std::uint32_t layer) const noexcept {
+    return head_count * heads_of(layer).size;
+  }
+  std::uint32_t kv_size(std::uint32_t layer) const noexcept {
+    const auto heads = heads_of(layer);
+    return heads.kv_count * heads.size;
+  }
+  // The heads of the layer with the widest keys; the widths of the widest queries and ffn.
+  layer_heads largest_heads() const noexcept;
+  std::uint32_t q_size_max() const noexcept;
+  std::uint32_t ffn_size_max() const noexcept;
+  // The feature that keeps all layers in one stage, or an empty text.
+  std::string_view uncut_feature() const noexcept;
+  // Whether layers differ in their sizes.
+  bool has_uneven_layers() const noexcept;
   // Weights that a step of one row reads: without an embedding that is not also the head, and
   // without unused experts.
   std::uint64_t step_bytes() const noexcept;

@@ -87,6 +87,24 @@ constexpr std::array families = {
            .takes_windowed_rope_base = true,
            .full_attention_period = 6,
            .wide_scale_layer_count = 62},
+    family{.architecture = "gemma4",
+           .rope = rope_kind::neox,
+           .activation = activation_kind::gelu,
+           .qk_norm = qk_norm_kind::heads,
+           .has_value_norm = true,
+           .has_post_norms = true,
+           .has_layer_scales = true,
+           .scales_embedding = true,
+           .has_unscaled_attention = true,
+           .takes_rope_factors = true,
+           .takes_window = true,
+           .takes_final_cap = true,
+           .takes_windowed_sizes = true,
+           .takes_windowed_rope_base = true,
+           .takes_experts = true,
+           .has_ffn_beside_experts = true,
+           .default_window = 512,
+           .full_attention_period = 6},
     family{.architecture = "mistral3",
            .takes_query_growth = true,
            .takes_rope_factors = true,
@@ -228,16 +246,23 @@ struct feature_key {
   std::string_view key;
   std::string_view off;            // a number, "true", "false" or a string
   bool family::*read_by = nullptr; // families that read it instead
+  bool family::*or_by = nullptr;
 };
 constexpr std::array feature_keys = {
     feature_key{"attention.causal", "true"},
     feature_key{"attention.clamp_kqv", "0"},
+    feature_key{"attention.key_length_swa", "0", &family::takes_windowed_sizes},
+    feature_key{"attention.keys_as_values", "false", // not in GGUF: of config.json
+                &family::takes_windowed_sizes},
     feature_key{"attention.max_alibi_bias", "0"},
     feature_key{"attention.scale", "0", &family::takes_scales},
+    feature_key{"attention.shared_kv_layers", "0", &family::takes_windowed_sizes},
     feature_key{"attention.sliding_window", "0", &family::takes_window},
     feature_key{"attention.sliding_window_pattern", "0", &family::takes_window},
+    feature_key{"attention.value_length_swa", "0", &family::takes_windowed_sizes},
     feature_key{"attn_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"attention.temperature_scale", "0", &family::takes_query_growth},
+    feature_key{"embedding_length_per_layer_input", "0", &family::takes_windowed_sizes},
     feature_key{"embedding_scale", "1", &family::takes_scales},
     feature_key{"expert_count", "0", &family::takes_experts},
     feature_key{"expert_feed_forward_length", "0", &family::takes_experts},
@@ -249,7 +274,7 @@ constexpr std::array feature_keys = {
     feature_key{"expert_used_count", "0", &family::takes_experts},
     feature_key{"expert_weights_norm", "false", &family::takes_experts},
     feature_key{"expert_weights_scale", "1", &family::has_choice_bias},
-    feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps},
+    feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps, &family::takes_final_cap},
     feature_key{"full_attention_interval", "1", &family::has_recurrent_period},
     feature_key{"leading_dense_block_count", "0", &family::takes_dense_layers},
     feature_key{"logit_scale", "1", &family::takes_logit_scale},
@@ -257,6 +282,7 @@ constexpr std::array feature_keys = {
     feature_key{"pooling_type", "0"},
     feature_key{"residual_scale", "1", &family::takes_scales},
     // For text the three sections of a position are equal.
+    feature_key{"rope.dimension_count_swa", "0", &family::takes_windowed_sizes},
     feature_key{"rope.dimension_sections", "none", &family::has_recurrent_period},
     feature_key{"shortconv.l_cache", "0", &family::has_short_convolutions},
     feature_key{"rope.freq_base_swa", "0", &family::takes_windowed_rope_base},
@@ -321,7 +347,8 @@ result<void> check_keys(const model_file& file, const family& kind) {
                   "metadata key '{}' is not known to this build and may change the arithmetic",
                   file.original_name(key));
     }
-    if (feature->read_by != nullptr && kind.*feature->read_by) {
+    const auto reads = [&](bool family::*by) { return by != nullptr && kind.*by; };
+    if (reads(feature->read_by) || reads(feature->or_by)) {
       continue;
     }
     const auto found = file_text(file, key);

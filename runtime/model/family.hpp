@@ -18,6 +18,7 @@ struct family {
   bool has_attention_bias = false;
   bool takes_attention_bias = false; // if the file has them
   bool has_attention_out_bias = false;
+  bool has_value_norm = false;
   bool has_sinks = false;
   bool has_attention_gate = false;
   bool has_fused_qkv = false;
@@ -25,10 +26,12 @@ struct family {
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool has_parallel_ffn = false;
+  bool has_layer_scales = false;
   std::string_view ffn_norm_tensor = "ffn_norm.weight";
   std::string_view output_norm_tensor = "output_norm.weight";
-  bool scales_embedding = false;  // by the root of the hidden size
-  bool takes_scales = false;      // of embeddings, attention and residuals
+  bool scales_embedding = false; // by the root of the hidden size
+  bool takes_scales = false;     // of embeddings, attention and residuals
+  bool has_unscaled_attention = false;
   bool takes_logit_scale = false; // multiplies logits, or divides them:
   bool divides_logits = false;
   bool takes_query_growth = false;
@@ -47,6 +50,8 @@ struct family {
   float yarn_weight_of_all = 0.0F; // rope.scaling.yarn_log_multiplier, if the file does not say
   bool takes_window = false;
   bool takes_soft_caps = false;
+  bool takes_final_cap = false;      // of logits, if the file has it
+  bool takes_windowed_sizes = false; // heads of layers with a window, sizes and keys by layer
   bool takes_windowed_rope_base = false;
   bool shares_rope_base = false; // the default of layers with a window is the base of the others
   bool takes_experts = false;
@@ -57,6 +62,7 @@ struct family {
   bool has_expert_bias = false;
   bool takes_shared_experts = false;
   bool has_shared_gate = false;
+  bool has_ffn_beside_experts = false;
   bool takes_dense_layers = false;         // before the mixtures
   bool takes_later_layers = false;         // which guess further tokens, and are left out
   std::uint32_t default_window = 0;        // of files without the key; 0: no window

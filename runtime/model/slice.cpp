@@ -13,8 +13,10 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 // Bytes that a decode step reads, summed over layers: [0] = 0, [l] = layers below l. A state is
 // read and written.
 std::vector<double> cost_below(const description& model, const decode_load& load) {
-  const double kv_bytes =
-      2.0 * model.kv_size() * load.kv_element_bytes * load.rows * load.positions;
+  const auto kv_bytes = [&](std::size_t layer) {
+    return 2.0 * model.kv_size(static_cast<std::uint32_t>(layer)) * load.kv_element_bytes *
+           load.rows * load.positions;
+  };
   const double state_bytes =
       model.recurrence ? 2.0 * static_cast<double>(model.recurrence->state_bytes()) * load.rows
                        : 0.0;
@@ -23,7 +25,7 @@ std::vector<double> cost_below(const description& model, const decode_load& load
     const bool is_recurrent =
         i < model.layers.size() && model.layers[i].mixer != mixer_kind::attention;
     below.push_back(below.back() + static_cast<double>(model.layer_bytes[i]) +
-                    (is_recurrent ? state_bytes : kv_bytes));
+                    (is_recurrent ? state_bytes : kv_bytes(i)));
   }
   return below;
 }
@@ -100,6 +102,10 @@ result<std::vector<layer_range>> partition(const description& model, std::uint32
   if (stage_count > model.layer_count) {
     return fail(errc::does_not_fit, "{} stages for {} layers: every stage needs one", stage_count,
                 model.layer_count);
+  }
+  if (const auto feature = model.uncut_feature(); stage_count > 1 && !feature.empty()) {
+    return fail(errc::does_not_fit, "'{}' has {}: its layers cannot be cut into {} stages",
+                model.name, feature, stage_count);
   }
   if (!speeds.empty() && speeds.size() != stage_count) {
     return fail(errc::invalid_value, "{} speeds for {} stages", speeds.size(), stage_count);

@@ -70,7 +70,8 @@ struct index_range {
 struct tensor_slice {
   std::uint32_t rank = 0, width = 1;
   index_range heads;      // query heads: rows of q, columns of output
-  index_range kv_heads;   // used by these heads: rows of k and v; the first may be shared
+  index_range kv_heads;   // used by these heads: rows of k and v; the first may be shared. A layer
+                          // with its own number of KV heads has kv_heads_of()
   index_range ffn;        // rows of gate and up, columns of down; of every expert in a mixture
   index_range vocabulary; // rows of the head
 
@@ -86,6 +87,8 @@ class head_map {
 public:
   // `model` is the whole model, `slice` the rank's part of it.
   head_map(const description& model, const tensor_slice& slice) noexcept;
+  // The same for a layer with its own number of KV heads.
+  head_map(const description& model, const tensor_slice& slice, std::uint32_t layer) noexcept;
 
   index_range of(std::uint32_t kv_head) const noexcept;
 
@@ -93,8 +96,10 @@ private:
   std::uint32_t group_, before_, count_; // `before_`: earlier ranks' heads of its first KV head
 };
 
-// The KV heads that these query heads use.
+// The KV heads that these query heads use; in a layer, which may have its own number of them.
 index_range kv_heads_of(const description& model, const index_range& heads) noexcept;
+index_range kv_heads_of(const description& model, const index_range& heads,
+                        std::uint32_t layer) noexcept;
 
 // From the types of the file's weights, for all stages. Errors: bad_model_file (a missing tensor).
 result<slice_blocks> slice_blocks_of(const description& model, const model_file& file);

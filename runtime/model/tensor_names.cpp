@@ -11,10 +11,21 @@ namespace {
 
 std::vector<tensor_requirement> expert_tensors(const description& d) {
   const std::uint64_t hidden = d.hidden_size, width = d.expert_ffn_size, count = d.expert_count;
-  std::vector<tensor_requirement> list = {{"ffn_gate_inp.weight", {hidden, count}}, // the router
-                                          {"ffn_gate_exps.weight", {hidden, width, count}},
-                                          {"ffn_up_exps.weight", {hidden, width, count}},
-                                          {"ffn_down_exps.weight", {width, hidden, count}}};
+  std::vector<tensor_requirement> list = {{"ffn_gate_inp.weight", {hidden, count}}}; // the router
+  if (d.has_fused_experts) {
+    list.push_back({"ffn_gate_up_exps.weight", {hidden, 2 * width, count}});
+  } else {
+    list.push_back({"ffn_gate_exps.weight", {hidden, width, count}});
+    list.push_back({"ffn_up_exps.weight", {hidden, width, count}});
+  }
+  list.push_back({"ffn_down_exps.weight", {width, hidden, count}});
+  if (d.has_ffn_beside_experts) {
+    list.push_back({"ffn_gate_inp.scale", {hidden}});
+    list.push_back({"ffn_down_exps.scale", {count}});
+    list.push_back({"pre_ffw_norm_2.weight", {hidden}});
+    list.push_back({"post_ffw_norm_1.weight", {hidden}});
+    list.push_back({"post_ffw_norm_2.weight", {hidden}});
+  }
   if (d.has_router_bias) {
     list.push_back({"ffn_gate_inp.bias", {count}});
   }
@@ -38,22 +49,30 @@ std::vector<tensor_requirement> expert_tensors(const description& d) {
   return list;
 }
 
-// The tensors of the ffn, or of the experts that replace it.
-std::vector<tensor_requirement> ffn_tensors(const description& d, const layer_description& layer) {
-  const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size;
-  if (layer.is_mixture) {
-    return expert_tensors(d);
+// The tensors of the ffn, or of the experts that replace it or are beside it.
+std::vector<tensor_requirement> ffn_tensors(const description& d, std::uint32_t layer) {
+  const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size_of(layer);
+  std::vector<tensor_requirement> list;
+  if (d.layers.at(layer).is_mixture) {
+    list = expert_tensors(d);
+    if (!d.has_ffn_beside_experts) {
+      return list;
+    }
   }
   if (d.has_fused_ffn) {
-    return {{"ffn_up.weight", {hidden, 2 * ffn}}, {"ffn_down.weight", {ffn, hidden}}};
+    list.push_back({"ffn_up.weight", {hidden, 2 * ffn}});
+  } else {
+    list.push_back({"ffn_gate.weight", {hidden, ffn}});
+    list.push_back({"ffn_up.weight", {hidden, ffn}});
   }
-  return {{"ffn_gate.weight", {hidden, ffn}},
-          {"ffn_up.weight", {hidden, ffn}},
-          {"ffn_down.weight", {ffn, hidden}}};
+  list.push_back({"ffn_down.weight", {ffn, hidden}});
+  return list;
 }
 
-std::vector<tensor_requirement> attention_tensors(const description& d) {
-  const std::uint64_t hidden = d.hidden_size, q = d.q_size(), kv = d.kv_size();
+std::vector<tensor_requirement> attention_tensors(const description& d, std::uint32_t layer) {
+  const std::uint64_t hidden = d.hidden_size, q = d.q_size(layer), kv = d.kv_size(layer);
+  const std::uint64_t size = d.heads_of(layer).size;
+  const bool has_own_kv = d.has_own_kv(layer);
   std::vector<tensor_requirement> list;
   const auto add = [&](const std::vector<tensor_requirement>& more) {
     list.insert(list.end(), more.begin(), more.end());
@@ -61,9 +80,13 @@ std::vector<tensor_requirement> attention_tensors(const description& d) {
   if (d.has_fused_qkv) {
     add({{"attn_qkv.weight", {hidden, q + 2 * kv}}});
   } else {
-    add({{"attn_q.weight", {hidden, d.has_attention_gate ? 2 * q : q}},
-         {"attn_k.weight", {hidden, kv}},
-         {"attn_v.weight", {hidden, kv}}});
+    add({{"attn_q.weight", {hidden, d.has_attention_gate ? 2 * q : q}}});
+    if (has_own_kv) {
+      add({{"attn_k.weight", {hidden, kv}}});
+    }
+    if (has_own_kv && !d.layers.at(layer).has_keys_as_values) {
+      add({{"attn_v.weight", {hidden, kv}}});
+    }
   }
   add({{"attn_output.weight", {q, hidden}}});
   if (d.has_attention_bias) {
@@ -78,7 +101,10 @@ std::vector<tensor_requirement> attention_tensors(const description& d) {
   if (d.qk_norm == qk_norm_kind::rows) {
     add({{"attn_q_norm.weight", {q}}, {"attn_k_norm.weight", {kv}}});
   } else if (d.qk_norm != qk_norm_kind::none) {
-    add({{"attn_q_norm.weight", {d.head_size}}, {"attn_k_norm.weight", {d.head_size}}});
+    add({{"attn_q_norm.weight", {size}}});
+    if (has_own_kv) {
+      add({{"attn_k_norm.weight", {size}}});
+    }
   }
   return list;
 }
@@ -116,11 +142,11 @@ std::vector<tensor_requirement> mamba2_tensors(const description& d) {
           {"ssm_out.weight", {values, hidden}}};
 }
 
-std::vector<tensor_requirement> mixer_tensors(const description& d, mixer_kind kind) {
+std::vector<tensor_requirement> mixer_tensors(const description& d, std::uint32_t layer) {
   const std::uint64_t hidden = d.hidden_size;
-  switch (kind) {
+  switch (d.layers.at(layer).mixer) {
   case mixer_kind::attention:
-    return attention_tensors(d);
+    return attention_tensors(d, layer);
   case mixer_kind::delta_net:
     return delta_net_tensors(d);
   case mixer_kind::mamba2:
@@ -144,13 +170,22 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
   if (d.has_pre_norms) {
     add({{"attn_norm.weight", {hidden}}});
   }
-  add(mixer_tensors(d, d.layers.at(layer).mixer));
+  add(mixer_tensors(d, layer));
   if (d.has_pre_norms && !d.has_parallel_ffn) {
     add({{d.ffn_norm_tensor, {hidden}}});
   }
-  add(ffn_tensors(d, d.layers.at(layer)));
+  add(ffn_tensors(d, layer));
   if (d.has_post_norms) {
     add({{"post_attention_norm.weight", {hidden}}, {"post_ffw_norm.weight", {hidden}}});
+  }
+  if (d.layer_input_size > 0) {
+    const std::uint64_t inputs = d.layer_input_size;
+    add({{"inp_gate.weight", {hidden, inputs}},
+         {"proj.weight", {inputs, hidden}},
+         {"post_norm.weight", {hidden}}});
+  }
+  if (d.has_layer_scales) {
+    add({{"layer_output_scale.weight", {1}}});
   }
   for (auto& tensor : list) {
     tensor.name = layer_tensor_name(layer, tensor.name);
@@ -172,7 +207,14 @@ std::vector<tensor_requirement> shared_tensors(const description& d) {
 }
 
 std::vector<tensor_requirement> input_tensors(const description& d) {
-  return {{"token_embd.weight", {d.hidden_size, d.vocab_size}}};
+  std::vector<tensor_requirement> list = {{"token_embd.weight", {d.hidden_size, d.vocab_size}}};
+  if (d.layer_input_size > 0) {
+    const std::uint64_t inputs = std::uint64_t{d.layer_input_size} * d.layer_count;
+    list.push_back({"per_layer_token_embd.weight", {inputs, d.vocab_size}});
+    list.push_back({"per_layer_model_proj.weight", {d.hidden_size, inputs}});
+    list.push_back({"per_layer_proj_norm.weight", {d.layer_input_size}});
+  }
+  return list;
 }
 
 std::vector<tensor_requirement> output_tensors(const description& d) {

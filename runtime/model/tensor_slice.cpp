@@ -52,10 +52,21 @@ result<std::vector<index_range>> divide(const description& model, const whole_ra
 std::uint32_t group_of(const description& model) noexcept {
   return model.head_count / model.kv_head_count;
 }
+std::uint32_t group_of(const description& model, std::uint32_t layer) noexcept {
+  return model.head_count / model.heads_of(layer).kv_count;
+}
 
 // How many heads or groups of `columns` columns must stay together to form whole blocks.
 std::uint32_t together(std::uint32_t columns, std::uint32_t block) {
   return block / std::gcd(block, columns);
+}
+
+// How many heads must stay together in every layer.
+std::uint32_t heads_together(const description& model, std::uint32_t block) {
+  auto heads = together(model.head_size, block);
+  for (std::uint32_t layer = 0; layer < model.layers.size(); ++layer)
+    heads = std::lcm(heads, together(model.heads_of(layer).size, block));
+  return heads;
 }
 
 std::uint32_t ffn_rows(const description& model) {
@@ -74,9 +85,9 @@ result<std::vector<index_range>> divide_heads(const description& model,
                                               head_cut cut) {
   const auto group = group_of(model);
   if (cut == head_cut::anywhere)
-    return divide(model, {"heads", model.head_count, together(model.head_size, block)}, speeds);
-  auto ranges = divide(
-      model, {"KV heads", model.kv_head_count, together(group * model.head_size, block)}, speeds);
+    return divide(model, {"heads", model.head_count, heads_together(model, block)}, speeds);
+  const auto unit = std::lcm(group, heads_together(model, block)) / group;
+  auto ranges = divide(model, {"KV heads", model.kv_head_count, unit}, speeds);
   if (ranges)
     for (auto& range : *ranges)
       range = {range.first * group, range.count * group};
@@ -131,6 +142,9 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
         model.layers.at(layer).is_mixture ? "ffn_down_exps.weight" : "ffn_down.weight";
     if (auto ok = widen(down, blocks.ffn); !ok)
       return ok.error();
+    if (model.layers[layer].is_mixture && model.has_ffn_beside_experts)
+      if (auto ok = widen("ffn_down.weight", blocks.ffn); !ok)
+        return ok.error();
     if (model.layers[layer].is_mixture && model.shared_ffn_size > 0)
       if (auto ok = widen("ffn_down_shexp.weight", blocks.ffn); !ok)
         return ok.error();
@@ -168,6 +182,12 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
   if (width > 1 && model.recurrence)
     return fail(errc::does_not_fit, "'{}': recurrent layers cannot be cut for {} ranks", model.name,
                 width);
+  const auto has_own_ffn = [](const layer_description& layer) { return layer.ffn_size != 0; };
+  if (width > 1 && (model.layer_input_size > 0 || std::ranges::any_of(model.layers, has_own_ffn)))
+    return fail(errc::does_not_fit,
+                "'{}': embeddings of each layer and ffns of several widths cannot be cut for {} "
+                "ranks",
+                model.name, width);
   std::vector<double> all_speeds(speeds.begin(), speeds.end());
   all_speeds.resize(width, 1.0);
   const auto heads = cut_heads(model, all_speeds, blocks.attention, cut);
@@ -217,8 +237,19 @@ index_range kv_heads_of(const description& model, const index_range& heads) noex
   return {first, ceiling(heads.end(), group) - first};
 }
 
+index_range kv_heads_of(const description& model, const index_range& heads,
+                        std::uint32_t layer) noexcept {
+  const auto group = group_of(model, layer), first = heads.first / group;
+  return {first, ceiling(heads.end(), group) - first};
+}
+
 head_map::head_map(const description& model, const tensor_slice& slice) noexcept
     : group_(group_of(model)), before_(slice.heads.first - slice.kv_heads.first * group_),
+      count_(slice.heads.count) {}
+
+head_map::head_map(const description& model, const tensor_slice& slice,
+                   std::uint32_t layer) noexcept
+    : group_(group_of(model, layer)), before_(slice.heads.first % group_),
       count_(slice.heads.count) {}
 
 index_range head_map::of(std::uint32_t kv_head) const noexcept {
@@ -245,6 +276,9 @@ description sliced(const description& model, const tensor_slice& slice) {
   description own = model;
   own.head_count = slice.heads.count;
   own.kv_head_count = slice.kv_heads.count;
+  for (std::uint32_t layer = 0; layer < own.layers.size(); ++layer)
+    if (own.layers[layer].kv_head_count != 0)
+      own.layers[layer].kv_head_count = kv_heads_of(model, slice.heads, layer).count;
   (model.expert_count > 0 ? own.expert_ffn_size : own.ffn_size) = slice.ffn.count;
   const auto beside = [&](std::uint32_t size) {
     return part_beside(slice.ffn, model.expert_ffn_size, size, model.cuts.ffn).count;

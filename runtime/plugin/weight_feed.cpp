@@ -41,6 +41,18 @@ std::string_view feature_beyond(const model::description& m) {
     return "recurrent layers";
   if (m.has_attention_gate)
     return "gates of attention";
+  if (m.has_uneven_layers())
+    return "layers of several sizes";
+  if (m.has_value_norm)
+    return "norms of values";
+  if (m.has_layer_scales)
+    return "scales of layers";
+  if (m.has_ffn_beside_experts)
+    return "an ffn beside its experts";
+  if (m.has_fused_experts)
+    return "experts whose gates and ups are one tensor";
+  if (!m.uncut_feature().empty())
+    return m.uncut_feature();
   return {};
 }
 

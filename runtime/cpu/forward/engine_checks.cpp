@@ -75,8 +75,24 @@ result<void> check_model(const model::description& m) {
     return refuse("biases before norms of whole rows");
   if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
     return refuse("biases of the choice of experts without sigmoids");
-  if (m.head_size % 16 != 0 || m.head_size > head_size_max)
-    return refuse("head sizes other than multiples of 16 up to 256");
+  for (std::uint32_t layer = 0; layer < m.layer_count; ++layer) {
+    const auto size = m.heads_of(layer).size;
+    if (size % 16 != 0 || size > head_size_max)
+      return refuse("head sizes other than multiples of 16 up to 512");
+    const auto rope = layer < m.layers.size() ? m.layers[layer].rope : std::nullopt;
+    if (rope && (m.ropes[*rope].dimension_count > size || m.ropes[*rope].dimension_count % 2 != 0))
+      return refuse("this number of rotated dimensions");
+  }
+  if (m.qk_norm == model::qk_norm_kind::rows && m.has_uneven_layers())
+    return refuse("norms of whole rows in layers of several sizes");
+  // Every layer's keys fit into the room of the largest ones, in every format of the KV cache.
+  for (std::uint32_t layer = 0; layer < m.layer_count && m.has_uneven_layers(); ++layer)
+    if (m.heads_of(layer).size % kv_scale_dimensions != 0)
+      return refuse("layers of several sizes with heads that are no multiple of 32");
+  if (m.has_ffn_beside_experts && (m.shared_ffn_size > 0 || !m.has_post_norms))
+    return refuse("shared experts, or no post norms, with an ffn beside experts");
+  if (m.layer_input_size % block_columns != 0)
+    return refuse("embeddings of each layer that are no multiple of 32");
   if (const auto& r = m.recurrence) {
     if (m.has_parallel_ffn)
       return refuse("recurrent layers beside an ffn");
@@ -85,9 +101,6 @@ result<void> check_model(const model::description& m) {
       return refuse("recurrent layers with key heads that are no multiple of 16, or value heads or "
                     "channels that are no multiple of 32");
   }
-  for (const auto& rope : m.ropes)
-    if (rope.dimension_count > m.head_size || rope.dimension_count % 2 != 0)
-      return refuse("this number of rotated dimensions");
   return {};
 }
 

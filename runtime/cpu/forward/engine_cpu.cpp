@@ -34,9 +34,10 @@ std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
 }
 
 kv_shape shape_of(const model::description& own, const model::layer_range& range, const config& c) {
-  kv_shape shape{.layers = own.attention_layers(range.first, range.end()),
-                 .kv_heads = own.kv_head_count,
-                 .head_size = own.head_size,
+  const auto heads = own.largest_heads();
+  kv_shape shape{.layers = own.kv_layers(range.first, range.end()),
+                 .kv_heads = heads.kv_count,
+                 .head_size = heads.size,
                  .format = c.kv_cache_dtype};
   if (own.recurrence) {
     shape.state_layers = own.recurrent_layers(range.first, range.end());
@@ -44,6 +45,14 @@ kv_shape shape_of(const model::description& own, const model::layer_range& range
     shape.state_slots = c.state_slots;
   }
   return shape;
+}
+
+std::vector<model::head_map> heads_of_layers(const model::description& whole,
+                                             const model::tensor_slice& slice) {
+  std::vector<model::head_map> heads;
+  for (std::uint32_t layer = 0; layer < whole.layer_count; ++layer)
+    heads.emplace_back(whole, slice, layer);
+  return heads;
 }
 
 } // namespace
@@ -92,7 +101,7 @@ struct engine_cpu::state {
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
     holds = {.model = file.fingerprint() ^ mark_of(slices) ^ mark_of_ropes(),
-             .first_layer = model.attention_layers(0, range.first),
+             .first_layer = model.kv_layers(0, range.first),
              .first_kv_head = slices[rank].kv_heads.first,
              .first_state_layer = model.recurrent_layers(0, range.first)};
     auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, holds)
@@ -170,6 +179,10 @@ result<shared_weights> engine_cpu::read(const model::model_file& file,
   if (range.count == 0 || range.end() > model.layer_count)
     return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
                 model.layer_count);
+  if (const auto feature = model.uncut_feature();
+      range.count < model.layer_count && !feature.empty())
+    return fail(errc::does_not_fit, "'{}' has {}: its layers cannot be cut into stages", model.name,
+                feature);
   const auto slices = slices_of(model, settings);
   if (!slices)
     return slices.error();
@@ -219,7 +232,7 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
   s->memory = *std::move(memory);
   s->describe(file, settings);
   s->pass.emplace(forward_parts{.model = s->own,
-                                .heads = model::head_map(model, s->slices[s->rank]),
+                                .heads = heads_of_layers(model, s->slices[s->rank]),
                                 .range = s->range,
                                 .weights = *s->weights,
                                 .table = kernels_for(s->which),

@@ -19,13 +19,21 @@ forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(p
   pages_.resize(p_.team.size());
   for (auto& pages : pages_)
     pages.resize(chunks);
-  for (std::uint32_t h = 0; h < p_.model.kv_head_count; ++h) {
-    query_heads_max_ = std::max(query_heads_max_, p_.heads.of(h).count);
-    has_whole_blocks_ = has_whole_blocks_ && columns_of(h).end % block_columns == 0;
+  std::uint32_t with_keys = 0, recurrent = 0;
+  for (std::uint32_t layer = 0; layer < p_.range.count; ++layer) {
+    bool has_whole_blocks = true;
+    for (std::uint32_t h = 0; h < heads_of(layer).kv_count; ++h) {
+      const auto own = p_.heads[p_.range.first + layer].of(h).count;
+      query_heads_max_ = std::max(query_heads_max_, own);
+      has_whole_blocks = has_whole_blocks && columns_of(layer, h).end % block_columns == 0;
+    }
+    has_whole_blocks_.push_back(has_whole_blocks);
+    const auto shared = p_.model.layers[p_.range.first + layer].kv_layer;
+    memory_indices_.push_back(is_recurrent(layer) ? recurrent++
+                              : shared            ? memory_indices_[*shared - p_.range.first]
+                                                  : with_keys++);
   }
-  std::uint32_t attentions = 0;
-  for (std::uint32_t layer = 0; layer < p_.range.count; ++layer)
-    memory_indices_.push_back(is_recurrent(layer) ? layer - attentions : attentions++);
+  std::fill_n(p_.memory.value_gain, p_.model.has_value_norm ? head_size_max : 0, 1.0F);
   if (const auto& recurrence = p_.model.recurrence;
       recurrence && recurrence->kind == model::mixer_kind::delta_net) {
     const auto root = std::sqrt(static_cast<float>(recurrence->key_size));
@@ -84,19 +92,11 @@ forward::share forward::share_of_finished(unsigned member) const noexcept {
   return {row_borders_[part] + own.begin, row_borders_[part] + own.end};
 }
 
-// Member 0 executes the call between two barriers. All members see its failure.
-template <class Call>
-void forward::synchronise(unsigned member, Call call) {
-  p_.team.barrier();
-  if (member == 0)
-    if (auto ok = call(); !ok)
-      failure_ = ok.error();
-  p_.team.barrier();
-}
-
 void forward::run_member(unsigned member, const micro_batch& batch,
                          std::span<const float> activations) {
   embed(share_of_finished(member), batch, activations);
+  if (p_.weights.layer_projection.rows > 0)
+    embed_for_layers(member, batch);
   for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
   if (is_divided() && !failure_) // head, pooling and the next stage need all rows
@@ -148,16 +148,25 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   if (failure_)
     return;
   p_.team.barrier();
-  if (!is_parallel) {
+  if (!is_parallel && layer.router_gain != nullptr) {
+    run_ffn_beside(member, layer);
+    if (failure_)
+      return;
+  } else if (!is_parallel) {
     normalise(member, layer.ffn_norm, of_ffn);
     if (failure_)
       return;
-    if (!layer.experts.empty())
-      return run_experts(member, layer);
+  }
+  if (!is_parallel && !layer.experts.empty()) {
+    run_experts(member, layer);
+    return finish_layer(member, index);
+  }
+  if (!is_parallel) {
     gate_and_up_of_layer(member, ffn);
     p_.team.barrier();
   }
   add_to_residual(member, ffn.down, p_.memory.gated, {nullptr, layer.post_ffn_norm});
+  finish_layer(member, index);
 }
 
 // From the projections to the residual.
@@ -166,17 +175,17 @@ void forward::run_attention(unsigned member, std::uint32_t index) {
   const share own = share_of(rows_.size(), member);
   p_.team.barrier();
   if (p_.model.qk_norm == model::qk_norm_kind::rows) {
-    normalise_projections(own, layer);
+    normalise_projections(own, index);
     p_.team.barrier();
   }
   if (!appends_within_) {
-    append(own, index, {0, p_.model.kv_head_count});
+    append(own, index, {0, heads_of(index).kv_count});
     p_.team.barrier();
   }
   attend(member, index);
   p_.team.barrier();
-  if (!layer.attention_out.is_float() && !quantises_within(layer)) {
-    quantise_attended(own, 0, p_.model.q_size());
+  if (!layer.attention_out.is_float() && !quantises_within(index)) {
+    quantise_attended(own, 0, p_.model.q_size(p_.range.first + index));
     p_.team.barrier();
   }
   add_to_residual(member, layer.attention_out, p_.memory.attended,
@@ -225,6 +234,10 @@ void forward::add_changed(unsigned member, const added_change& change) {
       p_.table.add(added, change.bias, width);
     if (change.gain != nullptr)
       norm(added, change.gain, added);
+    if (change.gain_with_beside != nullptr) {
+      p_.table.add(added, m.beside.row(r), width);
+      norm(added, change.gain_with_beside, added);
+    }
     if (p_.model.residual_scale == 1.0F)
       p_.table.add(m.hidden.row(r), added, width);
     else
@@ -345,10 +358,7 @@ void forward::project_attention(unsigned member, const layer_weights& layer) con
 void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                           std::size_t rows, share panels, const input_rows& out) {
   const auto& scratch = p_.memory.per_thread[member];
-  const auto kind = p_.model.activation;
-  const auto activate = kind == model::activation_kind::silu   ? p_.table.silu_multiply
-                        : kind == model::activation_kind::gelu ? p_.table.gelu_multiply
-                                                               : p_.table.clamped_silu_multiply;
+  const auto activate = activation();
   in_pieces(rows, panels, [&](share some_rows, share some) {
     const std::size_t count = some_rows.end - some_rows.begin, blocks = some.end - some.begin;
     const input_rows from = input.from_row(some_rows.begin), to = out.from_row(some_rows.begin);

@@ -8,6 +8,9 @@
 // In a recurrent layer the middle parts are: mixed gate strength decay → convolve → scan the rows
 // of each sequence → norm, gate → out (forward_recurrent.cpp).
 //
+// Keys and values of a layer may be those of an earlier one, and its embeddings may follow it
+// (forward_inputs.cpp).
+//
 // In a mixture the last two parts are: router scores → choice → rows by expert → gate up → down.
 // Features of a family (biases, norms of heads or before the residual, scales, windows, soft caps)
 // run inside these parts, as the description or the layer's weights specify. A parallel ffn runs
@@ -37,8 +40,8 @@ namespace baton::cpu {
 
 // The inputs of a forward pass; all of them outlive it.
 struct forward_parts {
-  const model::description& model; // as this rank computes it
-  model::head_map heads;
+  const model::description& model;    // as this rank computes it
+  std::vector<model::head_map> heads; // [layer] of the model
   const model::layer_range& range;
   const stage_weights& weights;
   const kernels& table;
@@ -86,6 +89,9 @@ private:
   void run_attention(unsigned member, std::uint32_t layer);
 
   void embed(share rows, const micro_batch& batch, std::span<const float> activations);
+  void embed_for_layers(unsigned member, const micro_batch& batch);
+  void finish_layer(unsigned member, std::uint32_t layer);
+  void gate_layer_inputs(unsigned member, std::uint32_t layer);
   struct forms { // of rows that products read
     bool values = false, records = false;
   };
@@ -96,9 +102,13 @@ private:
   void project(unsigned member, const packed_matrix& matrix, const float_rows& out) const;
   void project_attention(unsigned member, const layer_weights& layer) const;
   void append(share rows, std::uint32_t layer, share kv_heads);
-  void normalise_projections(share rows, const layer_weights& layer);
-  void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
-                    std::uint32_t position) const;
+  void normalise_projections(share rows, std::uint32_t layer);
+  void finish_heads(float* heads, std::size_t count, std::size_t size, const float* gain,
+                    const rope_table* rope, std::uint32_t position) const;
+  std::byte* page_of(std::uint32_t layer, std::uint32_t block, std::uint32_t kv_head) const;
+  model::layer_heads heads_of(std::uint32_t layer) const noexcept {
+    return p_.model.heads_of(p_.range.first + layer);
+  }
   float query_scale(std::uint32_t layer, std::uint32_t position) const noexcept;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
@@ -124,11 +134,12 @@ private:
   void finish_states_of(std::size_t r, const recurrent_weights& weights) const;
   const float* row_before(const sequence_rows& sequence, std::size_t at, std::size_t back,
                           std::uint32_t state_layer) const;
-  bool quantises_within(const layer_weights& layer) const noexcept;
-  share columns_of(std::uint32_t kv_head) const noexcept;
+  bool quantises_within(std::uint32_t layer) const noexcept;
+  share columns_of(std::uint32_t layer, std::uint32_t kv_head) const noexcept;
   void quantise_attended(share rows, std::size_t from, std::size_t width);
   struct added_change { // of rows before they are added to the residual; null: none
     const float *bias = nullptr, *gain = nullptr;
+    const float* gain_with_beside = nullptr; // of the sum with `beside`
   };
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const added_change& change);
@@ -138,13 +149,27 @@ private:
   result<void> all_gather_parts(std::byte* rows, std::size_t row_bytes) const;
   result<void> all_gather_parts(const float_rows& rows) const;
   std::vector<std::size_t> borders_in(std::size_t row_units) const;
+  // Member 0 executes the call between two barriers. All members see its failure.
   template <class Call>
-  void synchronise(unsigned member, Call call);
+  void synchronise(unsigned member, Call call) {
+    p_.team.barrier();
+    if (member == 0)
+      if (auto ok = call(); !ok)
+        failure_ = ok.error();
+    p_.team.barrier();
+  }
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
   void gate_and_up_of_layer(unsigned member, const ffn_weights& ffn);
   void run_experts(unsigned member, const layer_weights& layer);
+  void run_ffn_beside(unsigned member, const layer_weights& layer);
+  auto activation() const noexcept {
+    const auto kind = p_.model.activation;
+    return kind == model::activation_kind::silu   ? p_.table.silu_multiply
+           : kind == model::activation_kind::gelu ? p_.table.gelu_multiply
+                                                  : p_.table.clamped_silu_multiply;
+  }
   void choose(unsigned member, const layer_weights& layer);
   void weigh(float* scores, std::span<expert_choice> chosen) const;
   void sigmoids(float* scores, std::size_t count) const;
@@ -180,7 +205,8 @@ private:
   // stores, so each member stores and attends without a barrier in between.
   bool appends_within_ = false;
   std::uint32_t query_heads_max_ = 1; // query heads per KV head
-  bool has_whole_blocks_ = true;      // each KV head's outputs end at a column block border
+  // [layer]: each KV head's outputs end at a column block border.
+  std::vector<bool> has_whole_blocks_;
   std::vector<std::size_t> sampling_rows_;
   // Borders of the residual rows that each rank sums and normalises for all. A single part: every
   // rank processes all rows.

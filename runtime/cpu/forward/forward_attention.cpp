@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <tuple>
 
 namespace baton::cpu {
@@ -21,10 +22,16 @@ void forward::plan_attention(const slice& s, std::uint32_t first_row) {
 }
 
 // The columns of the queries of a KV head, and of their outputs.
-forward::share forward::columns_of(std::uint32_t kv_head) const noexcept {
-  const auto heads = p_.heads.of(kv_head);
-  const std::size_t size = p_.model.head_size;
+forward::share forward::columns_of(std::uint32_t layer, std::uint32_t kv_head) const noexcept {
+  const auto heads = p_.heads[p_.range.first + layer].of(kv_head);
+  const std::size_t size = heads_of(layer).size;
   return {heads.first * size, heads.end() * size};
+}
+
+// Layers that share keys also share their pages.
+std::byte* forward::page_of(std::uint32_t layer, std::uint32_t block, std::uint32_t kv_head) const {
+  const std::size_t bytes = 2 * layout_of(p_.kv.format()).matrix_bytes(heads_of(layer).size);
+  return p_.kv.page(block, memory_index(layer), kv_head, bytes);
 }
 
 void forward::append(share rows, std::uint32_t index, share kv_heads) {
@@ -32,38 +39,45 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
   const auto& model = p_.model;
   const layer_weights& layer = p_.weights.layers[index];
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
-  const std::size_t size = model.head_size, heads = kv_heads.end - kv_heads.begin;
+  const auto& traits = model.layers[p_.range.first + index];
+  const std::size_t size = heads_of(index).size, heads = kv_heads.end - kv_heads.begin;
   const std::size_t key_at = kv_heads.begin * size;
-  const share query_columns{columns_of(static_cast<std::uint32_t>(kv_heads.begin)).begin,
-                            columns_of(static_cast<std::uint32_t>(kv_heads.end - 1)).end};
+  const share query_columns{columns_of(index, static_cast<std::uint32_t>(kv_heads.begin)).begin,
+                            columns_of(index, static_cast<std::uint32_t>(kv_heads.end - 1)).end};
   const std::size_t width = query_columns.end - query_columns.begin;
   const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
     float* query = m.query.row(r) + query_columns.begin;
     float* key = m.key.row(r) + key_at;
+    float* value = m.value.row(r) + key_at;
     if (layer.query_bias != nullptr) {
       p_.table.add(query, layer.query_bias + query_columns.begin, width);
       p_.table.add(key, layer.key_bias + key_at, heads * size);
-      p_.table.add(m.value.row(r) + key_at, layer.value_bias + key_at, heads * size);
+      p_.table.add(value, layer.value_bias + key_at, heads * size);
     }
-    finish_heads(query, width / size, layer.query_norm, rope, position);
-    finish_heads(key, heads, layer.key_norm, rope, position);
+    finish_heads(query, width / size, size, layer.query_norm, rope, position);
     p_.table.scale(query, width, query_scale(index, position));
+    if (traits.kv_layer)
+      continue;
+    if (traits.has_keys_as_values)
+      std::memcpy(value, key, heads * size * sizeof(float));
+    finish_heads(key, heads, size, layer.key_norm, rope, position);
+    for (std::size_t h = 0; h < heads && model.has_value_norm; ++h)
+      p_.table.rms_norm(value + h * size, m.value_gain, size, model.rms_epsilon, value + h * size);
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
     for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
-      std::byte* page = p_.kv.page(block, memory_index(index), static_cast<std::uint32_t>(h));
+      std::byte* page = page_of(index, block, static_cast<std::uint32_t>(h));
       append_kv(m.key.row(r) + h * size, m.value.row(r) + h * size, size, page, at);
     }
   }
 }
 
 // Normalises and rotates heads, if the layer does so.
-void forward::finish_heads(float* heads, std::size_t count, const float* gain,
+void forward::finish_heads(float* heads, std::size_t count, std::size_t size, const float* gain,
                            const rope_table* rope, std::uint32_t position) const {
   const auto& model = p_.model;
-  const std::size_t size = model.head_size;
   const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
   const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
   const bool is_normed_first = model.qk_norm == model::qk_norm_kind::heads;
@@ -79,12 +93,14 @@ void forward::finish_heads(float* heads, std::size_t count, const float* gain,
 }
 
 // Norms of all heads of a row together, which need the projections of every member.
-void forward::normalise_projections(share rows, const layer_weights& layer) {
+void forward::normalise_projections(share rows, std::uint32_t index) {
   const auto& model = p_.model;
+  const layer_weights& layer = p_.weights.layers[index];
+  const std::uint32_t own = p_.range.first + index;
   for (std::size_t r = rows.begin; r < rows.end; ++r)
     for (const auto& [values, gain, width] :
-         {std::tuple(p_.memory.query.row(r), layer.query_norm, model.q_size()),
-          {p_.memory.key.row(r), layer.key_norm, model.kv_size()}})
+         {std::tuple(p_.memory.query.row(r), layer.query_norm, model.q_size(own)),
+          {p_.memory.key.row(r), layer.key_norm, model.kv_size(own)}})
       p_.table.rms_norm(values, gain, width, model.rms_epsilon, values);
 }
 
@@ -99,7 +115,7 @@ float forward::query_scale(std::uint32_t layer, std::uint32_t position) const no
 }
 
 void forward::attend(unsigned member, std::uint32_t layer) {
-  const std::uint32_t heads = p_.model.kv_head_count;
+  const std::uint32_t heads = heads_of(layer).kv_count;
   const std::size_t count = items_.size() * heads;
   const auto head_of = [&](std::size_t i) { return static_cast<std::uint32_t>(i % heads); };
   for (std::size_t i = member; i < count; i += p_.team.size()) {
@@ -117,7 +133,7 @@ const std::byte* forward::first_page(std::uint32_t layer, const attention_item& 
                                      std::uint32_t kv_head) const {
   const auto& of = rows_[item.first_row];
   const auto first = first_visible(of.position, window_of(layer));
-  return p_.kv.page(of.owner->blocks[first / kv_block_positions], memory_index(layer), kv_head);
+  return page_of(layer, of.owner->blocks[first / kv_block_positions], kv_head);
 }
 
 // The item's last key is written to one cache line per dimension.
@@ -126,9 +142,10 @@ void forward::prefetch_append_lines(std::uint32_t layer, const attention_item& i
   const auto& of = rows_[item.first_row + item.rows - 1];
   const auto layout = layout_of(p_.kv.format());
   const std::byte* first_line =
-      p_.kv.page(of.owner->blocks[of.position / kv_block_positions], memory_index(layer), kv_head) +
+      page_of(layer, of.owner->blocks[of.position / kv_block_positions], kv_head) +
       of.position % kv_block_positions * layout.element_bytes;
-  for (std::uint32_t i = 0; i < p_.model.head_size; ++i)
+  const std::uint32_t size = heads_of(layer).size;
+  for (std::uint32_t i = 0; i < size; ++i)
     __builtin_prefetch(first_line + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
 }
 
@@ -139,8 +156,8 @@ std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
 void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
                           std::uint32_t kv_head, const std::byte* next_page) {
   const step_memory& m = p_.memory;
-  const std::size_t size = p_.model.head_size;
-  const share columns = columns_of(kv_head);
+  const std::size_t size = heads_of(layer).size;
+  const share columns = columns_of(layer, kv_head);
   const std::size_t query_heads = (columns.end - columns.begin) / size;
   const layer_weights& of_layer = p_.weights.layers[layer];
   const std::uint32_t window = window_of(layer);
@@ -152,8 +169,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   auto& pages = pages_[member];
   for (std::uint32_t chunk = first / kv_block_positions; chunk <= last / kv_block_positions;
        ++chunk)
-    pages[chunk] =
-        p_.kv.page(rows_[item.first_row].owner->blocks[chunk], memory_index(layer), kv_head);
+    pages[chunk] = page_of(layer, rows_[item.first_row].owner->blocks[chunk], kv_head);
   const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
   // Rows are the outer loop, heads the inner: the kernel requires ascending positions.
   const std::size_t count = item.rows * query_heads;
@@ -190,13 +206,13 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
       p_.table.sigmoid_multiply(m.attended.values.row(r) + columns.begin,
                                 m.attention_gate.row(r) + columns.begin,
                                 columns.end - columns.begin);
-  if (quantises_within(of_layer))
+  if (quantises_within(layer))
     quantise_attended({item.first_row, item.first_row + item.rows}, columns.begin,
                       columns.end - columns.begin);
 }
 
-bool forward::quantises_within(const layer_weights& layer) const noexcept {
-  return !layer.attention_out.is_float() && has_whole_blocks_;
+bool forward::quantises_within(std::uint32_t layer) const noexcept {
+  return !p_.weights.layers[layer].attention_out.is_float() && has_whole_blocks_[layer];
 }
 
 // Quantises columns [from, from + width) of the attention output for the next product.

@@ -34,10 +34,20 @@ void forward::run_experts(unsigned member, const layer_weights& layer) {
     multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
              /*adds=*/false);
   };
+  if (layer.router_gain != nullptr) {
+    normalise(member, layer.router_gain, forms_for({&layer.router}));
+    if (failure_)
+      return;
+  }
   score(layer.router, m.experts.scores);
   if (layer.shared_gate.rows > 0)
     score(layer.shared_gate, m.experts.shared_score);
   p_.team.barrier();
+  if (layer.experts_norm != nullptr) {
+    normalise(member, layer.experts_norm, forms_for({&any.gate, &any.up}));
+    if (failure_)
+      return;
+  }
   choose(member, layer);
   weigh_shared(member, layer);
   p_.team.barrier();
@@ -50,6 +60,27 @@ void forward::run_experts(unsigned member, const layer_weights& layer) {
   add_experts_to_residual(member, layer);
 }
 
+// The ffn's output, normalised, is kept for the sum with the experts.
+void forward::run_ffn_beside(unsigned member, const layer_weights& layer) {
+  const step_memory& m = p_.memory;
+  const ffn_weights& ffn = layer.ffn;
+  normalise(member, layer.ffn_norm, forms_for({&ffn.gate, &ffn.up}));
+  if (failure_)
+    return;
+  gate_and_up_of_layer(member, ffn);
+  p_.team.barrier();
+  const share panels = share_of(ffn.down.panel_count(), member);
+  multiply(member, ffn.down, m.gated, rows_.size(), panels,
+           m.normed.values.from_column(panels.begin * panel_rows), /*adds=*/false);
+  if (p_.group == nullptr)
+    p_.team.barrier();
+  else
+    synchronise(member, [&] { return reduce_over_ranks(); });
+  const share own = share_of_finished(member);
+  for (std::size_t r = own.begin; r < own.end && !failure_; ++r)
+    norm(m.normed.values.row(r), layer.post_dense_norm, m.beside.row(r));
+}
+
 // A bias of the choice is added to the weights, other choices compare the scores.
 void forward::choose(unsigned member, const layer_weights& layer) {
   const auto& model = p_.model;
@@ -58,11 +89,16 @@ void forward::choose(unsigned member, const layer_weights& layer) {
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     float* scores = p_.memory.experts.scores.row(r);
     const std::span<expert_choice> chosen(p_.memory.experts.choices + r * used, used);
+    if (layer.router_gain != nullptr) // the input's factor, 1 / sqrt(hidden)
+      p_.table.scale(scores, (count + panel_rows - 1) / panel_rows * panel_rows,
+                     1.0F / std::sqrt(static_cast<float>(model.hidden_size)));
     for (std::size_t e = 0; e < count && layer.router_bias != nullptr; ++e)
       scores[e] += layer.router_bias[e];
     if (layer.choice_bias == nullptr) {
       choose_experts({scores, count}, chosen);
       weigh(scores, chosen);
+      for (std::size_t i = 0; i < used && layer.expert_scales != nullptr; ++i)
+        chosen[i].weight *= layer.expert_scales[chosen[i].expert];
       continue;
     }
     float* ranked = p_.memory.per_thread[member].ranked;
@@ -177,7 +213,9 @@ void forward::gate_and_up_of_shared(unsigned member, const layer_weights& layer)
 // `normed`, from zero.
 void forward::add_experts_to_residual(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
-  const added_change change{nullptr, layer.post_ffn_norm};
+  const bool is_beside = layer.router_gain != nullptr;
+  const added_change change{nullptr, is_beside ? layer.post_experts_norm : layer.post_ffn_norm,
+                            is_beside ? layer.post_ffn_norm : nullptr};
   const bool is_aside = adds_aside(change);
   const float_rows& to = is_aside ? m.normed.values : m.hidden;
   const auto& own = m.per_thread[member];

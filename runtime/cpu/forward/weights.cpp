@@ -1,6 +1,7 @@
-// Assigns memory to every tensor, allocates it, then reads and packs in parallel.
+// Assigns memory to every tensor and allocates it; weight_placement.cpp reads and packs them.
 #include "runtime/cpu/forward/weights.hpp"
 
+#include "runtime/cpu/forward/weight_placement.hpp"
 #include "runtime/cpu/panels/weight_block.hpp"
 #include "runtime/model/rope.hpp"
 
@@ -11,43 +12,6 @@
 
 namespace baton::cpu {
 namespace {
-
-// Panels read and packed at a time: 0.1 to 1 MB of the file.
-constexpr std::size_t panels_per_read = 8;
-
-// Rows or columns of a tensor: consecutive ones, or runs of `run` that begin `stride` apart.
-struct extent {
-  std::uint64_t first = 0, count = 0;
-  std::uint64_t run = 0, stride = 0; // 0: one run
-
-  std::uint64_t at(std::uint64_t index) const noexcept {
-    return first + (run == 0 ? index : index / run * stride + index % run);
-  }
-  // How many from `index` on are consecutive.
-  std::uint64_t left_in_run(std::uint64_t index) const noexcept {
-    return run == 0 ? count - index : std::min(run - index % run, count - index);
-  }
-};
-
-extent shifted(std::uint64_t first, extent part) {
-  part.first += first;
-  return part;
-}
-
-enum class vector_form : std::uint8_t {
-  stored,
-  by_columns, // all rows of a matrix: the first elements of all rows, then the second
-  decay,      // -exp(x)
-};
-
-// A part of a tensor and its destination: a matrix, or a vector of float32.
-struct placement {
-  const model::tensor_view* tensor = nullptr;
-  extent rows, columns;
-  std::byte* to = nullptr;
-  bool is_vector = false;
-  vector_form form = vector_form::stored;
-};
 
 class weight_plan {
 public:
@@ -131,11 +95,16 @@ struct layer_slice {
   model::index_range heads;
   bool is_first_rank;
 
-  layer_slice(const model::description& model, const model::tensor_slice& slice)
-      : query(rows_of_heads(slice.heads, model.head_size)),
-        kv(rows_of_heads(slice.kv_heads, model.head_size)), ffn{slice.ffn.first, slice.ffn.count},
-        dense(ffn), heads(slice.heads), is_first_rank(slice.rank == 0) {
-    if (model.is_mixed())
+  layer_slice(const model::description& model, const model::tensor_slice& slice,
+              std::uint32_t layer)
+      : query(rows_of_heads(slice.heads, model.heads_of(layer).size)),
+        kv(rows_of_heads(model::kv_heads_of(model, slice.heads, layer),
+                         model.heads_of(layer).size)),
+        ffn{slice.ffn.first, slice.ffn.count}, dense(ffn), heads(slice.heads),
+        is_first_rank(slice.rank == 0) {
+    if (model.layers[layer].ffn_size != 0) // which no rank cuts
+      dense = {0, model.layers[layer].ffn_size};
+    else if (model.is_mixed())
       dense = beside(model, slice, model.ffn_size);
     if (model.shared_ffn_size > 0)
       shared = beside(model, slice, model.shared_ffn_size);
@@ -161,8 +130,15 @@ std::vector<ffn_weights> add_experts(weight_plan& plan, const model::description
   for (std::uint64_t e = 0; e < experts.size(); ++e) {
     const extent rows = shifted(e * model.expert_ffn_size, own.ffn);
     const extent outputs{e * model.hidden_size, model.hidden_size};
-    experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), rows);
-    experts[e].up = plan.matrix(name("ffn_up_exps.weight"), rows);
+    if (model.has_fused_experts) {
+      const extent gates = shifted(2 * e * model.expert_ffn_size, own.ffn);
+      experts[e].gate = plan.matrix(name("ffn_gate_up_exps.weight"), gates);
+      experts[e].up =
+          plan.matrix(name("ffn_gate_up_exps.weight"), shifted(model.expert_ffn_size, gates));
+    } else {
+      experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), rows);
+      experts[e].up = plan.matrix(name("ffn_up_exps.weight"), rows);
+    }
     experts[e].down = plan.matrix(name("ffn_down_exps.weight"), outputs, own.ffn);
     if (!model.has_expert_bias)
       continue;
@@ -183,6 +159,13 @@ void add_mixture(weight_plan& plan, const model::description& model, const layer
   if (model.has_choice_bias)
     layer.choice_bias = plan.vector(name("exp_probs_b.bias"));
   layer.experts = add_experts(plan, model, own, index);
+  if (model.has_ffn_beside_experts) {
+    layer.router_gain = plan.vector(name("ffn_gate_inp.scale"));
+    layer.expert_scales = plan.vector(name("ffn_down_exps.scale"));
+    layer.experts_norm = plan.vector(name("pre_ffw_norm_2.weight"));
+    layer.post_dense_norm = plan.vector(name("post_ffw_norm_1.weight"));
+    layer.post_experts_norm = plan.vector(name("post_ffw_norm_2.weight"));
+  }
   if (model.shared_ffn_size == 0)
     return;
   layer.shared.gate = plan.matrix(name("ffn_gate_shexp.weight"), own.shared);
@@ -199,29 +182,32 @@ void add_attention(weight_plan& plan, const model::description& model, const lay
   const auto vector_if = [&](bool has, std::string_view role, std::optional<extent> part = {}) {
     return has ? plan.vector(name(role), part) : nullptr;
   };
+  const bool has_own_kv = model.has_own_kv(index);
   if (model.has_fused_qkv) {
     const std::string fused = name("attn_qkv.weight");
-    const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
+    const std::uint64_t keys = model.q_size(index), values = keys + model.kv_size(index);
     layer.query = plan.matrix(fused, own.query);
     layer.key = plan.matrix(fused, shifted(keys, own.kv));
     layer.value = plan.matrix(fused, shifted(values, own.kv));
   } else {
-    const std::uint64_t size = model.head_size;
+    const std::uint64_t size = model.heads_of(index).size;
     const extent queries = model.has_attention_gate
                                ? extent{2 * own.query.first, own.query.count, size, 2 * size}
                                : own.query;
     layer.query = plan.matrix(name("attn_q.weight"), queries);
     if (model.has_attention_gate)
       layer.attention_gate = plan.matrix(name("attn_q.weight"), shifted(size, queries));
-    layer.key = plan.matrix(name("attn_k.weight"), own.kv);
-    layer.value = plan.matrix(name("attn_v.weight"), own.kv);
+    if (has_own_kv)
+      layer.key = plan.matrix(name("attn_k.weight"), own.kv);
+    if (has_own_kv && !model.layers[index].has_keys_as_values)
+      layer.value = plan.matrix(name("attn_v.weight"), own.kv);
   }
   layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias", own.query);
   layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias", own.kv);
   layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias", own.kv);
   const bool has_norms = model.qk_norm != model::qk_norm_kind::none;
   layer.query_norm = vector_if(has_norms, "attn_q_norm.weight");
-  layer.key_norm = vector_if(has_norms, "attn_k_norm.weight");
+  layer.key_norm = vector_if(has_norms && has_own_kv, "attn_k_norm.weight");
   layer.sinks =
       vector_if(model.has_sinks, "attn_sinks.weight", extent{own.heads.first, own.heads.count});
   layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
@@ -303,6 +289,19 @@ void add_mixer(weight_plan& plan, const model::description& model, const layer_s
   }
 }
 
+// Embeddings of each layer, and the scale of its output.
+void add_end_of_layer(weight_plan& plan, const model::description& model, std::uint32_t index,
+                      layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  if (model.layer_input_size > 0) {
+    layer.input_gate = plan.matrix(name("inp_gate.weight"));
+    layer.input_projection = plan.matrix(name("proj.weight"));
+    layer.input_norm = plan.vector(name("post_norm.weight"));
+  }
+  if (model.has_layer_scales)
+    layer.scale = plan.vector(name("layer_output_scale.weight"));
+}
+
 layer_weights add_layer(weight_plan& plan, const model::description& model, const layer_slice& own,
                         std::uint32_t index) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
@@ -316,10 +315,12 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
   layer.ffn_norm = vector_if(model.has_pre_norms && !model.has_parallel_ffn, model.ffn_norm_tensor);
   if (model.layers[index].is_mixture) {
     add_mixture(plan, model, own, index, layer);
-  } else {
+  }
+  if (!model.layers[index].is_mixture || model.has_ffn_beside_experts) {
     if (model.has_fused_ffn) {
       layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.dense);
-      layer.ffn.up = plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size, own.dense));
+      layer.ffn.up =
+          plan.matrix(name("ffn_up.weight"), shifted(model.ffn_size_of(index), own.dense));
     } else {
       layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.dense);
       layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.dense);
@@ -327,6 +328,7 @@ layer_weights add_layer(weight_plan& plan, const model::description& model, cons
     layer.ffn.down = plan.matrix(name("ffn_down.weight"), {}, own.dense);
   }
   layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
+  add_end_of_layer(plan, model, index, layer);
   return layer;
 }
 
@@ -342,7 +344,6 @@ packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
 void add_weights(weight_plan& plan, const model::description& model,
                  const model::layer_range& range, const model::tensor_slice& slice,
                  stage_weights& out) {
-  const layer_slice own(model, slice);
   const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
   const bool shares_embedding = range.has_embedding && range.has_head && model.has_tied_embeddings;
   out.rope_factors.clear();
@@ -351,7 +352,7 @@ void add_weights(weight_plan& plan, const model::description& model,
         tensor.name, std::span<const float>(plan.vector(tensor.name), tensor.shape.front()));
   out.layers.clear();
   for (std::uint32_t i = range.first; i < range.end(); ++i)
-    out.layers.push_back(add_layer(plan, model, own, i));
+    out.layers.push_back(add_layer(plan, model, layer_slice(model, slice, i), i));
   if (range.has_head)
     out.output_norm = plan.vector(model.output_norm_tensor);
   if (range.has_head && !shares_embedding)
@@ -359,84 +360,13 @@ void add_weights(weight_plan& plan, const model::description& model,
         plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight", vocabulary);
   if (range.has_embedding)
     out.embedding = plan.matrix("token_embd.weight");
+  if (range.has_embedding && model.layer_input_size > 0) {
+    out.layer_embedding = plan.matrix("per_layer_token_embd.weight");
+    out.layer_projection = plan.matrix("per_layer_model_proj.weight");
+    out.layer_projection_norm = plan.vector("per_layer_proj_norm.weight");
+  }
   if (shares_embedding)
     out.head = rows_of(out.embedding, vocabulary);
-}
-
-result<void> read_vector(const model::model_file& file, const placement& target) {
-  const auto& tensor = *target.tensor; // the biases of experts have a row each
-  const std::uint64_t first = target.columns.first / tensor.columns();
-  const std::uint64_t end = target.columns.first + target.columns.count;
-  const std::uint64_t rows = (end + tensor.columns() - 1) / tensor.columns() - first;
-  std::vector<std::byte> raw(rows * tensor.row_bytes());
-  if (auto ok = file.copy_rows(tensor.name, first, rows, raw); !ok)
-    return ok;
-  std::vector<float> all(rows * tensor.columns());
-  model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
-  const float* part = all.data() + (target.columns.first - first * tensor.columns());
-  auto* to = reinterpret_cast<float*>(target.to);
-  for (std::uint64_t i = 0; i < target.columns.count; ++i)
-    switch (target.form) {
-    case vector_form::stored:
-      to[i] = part[i];
-      break;
-    case vector_form::by_columns:
-      to[i % tensor.columns() * tensor.rows() + i / tensor.columns()] = part[i];
-      break;
-    case vector_form::decay:
-      to[i] = static_cast<float>(-std::exp(double{part[i]}));
-      break;
-    }
-  return {};
-}
-
-// Packs every size-th group of panels, starting at `member`.
-result<void> pack_share(const model::model_file& file, const placement& target, unsigned member,
-                        unsigned members) {
-  const auto& tensor = *target.tensor;
-  const std::uint64_t rows = target.rows.count, row_bytes = tensor.row_bytes();
-  const packed_matrix m{*panel_format_of(tensor.type), rows, target.columns.count, target.to,
-                        code_table_of(tensor.type)};
-  const auto& traits = model::tensor_type_traits(tensor.type);
-  const std::uint64_t column_at =
-      target.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file
-  std::vector<std::byte> raw;
-  for (std::size_t p = member * panels_per_read; p < m.panel_count();
-       p += members * panels_per_read) {
-    const std::uint64_t first = p * panel_rows;
-    const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
-    raw.resize(count * row_bytes);
-    for (std::uint64_t r = 0; r < count;) {
-      const auto together = std::min(target.rows.left_in_run(first + r), count - r);
-      if (auto ok = file.copy_rows(tensor.name, target.rows.at(first + r), together,
-                                   std::span(raw).subspan(r * row_bytes, together * row_bytes));
-          !ok)
-        return ok;
-      r += together;
-    }
-    for (std::uint64_t r = 0; r < count; r += panel_rows)
-      pack_panel(tensor.type, raw.data() + r * row_bytes + column_at,
-                 std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,
-                 target.to + (p + r / panel_rows) * m.panel_bytes());
-  }
-  return {};
-}
-
-result<void> fill(const model::model_file& file, const std::vector<placement>& placements,
-                  thread_team& team) {
-  std::vector<result<void>> outcome(team.size());
-  team.run([&](unsigned member) {
-    for (std::size_t i = 0; i < placements.size() && outcome[member]; ++i) {
-      if (!placements[i].is_vector)
-        outcome[member] = pack_share(file, placements[i], member, team.size());
-      else if (i % team.size() == member)
-        outcome[member] = read_vector(file, placements[i]);
-    }
-  });
-  for (auto& each : outcome)
-    if (!each)
-      return each;
-  return {};
 }
 
 } // namespace
@@ -472,7 +402,7 @@ result<stage_weights> load_weights(const model::model_file& file, const model::d
   weights.memory = *std::move(memory);
   weight_plan plan(file, layout_cursor(weights.memory.data()));
   add_weights(plan, model, range, slice, weights);
-  if (auto ok = fill(file, plan.placements(), team); !ok)
+  if (auto ok = fill_placements(file, plan.placements(), team); !ok)
     return ok.error();
   for (const auto& [tensor, values] : weights.rope_factors)
     if (auto ok = model::check_rope_factors(tensor, values); !ok)

@@ -48,6 +48,16 @@ struct layer_weights {
   std::vector<ffn_weights> experts;
   ffn_weights shared;        // beside the experts, or empty
   packed_matrix shared_gate; // [1, hidden], or empty
+  // With an ffn beside experts, otherwise null. Norms of the inputs of the router and of the
+  // experts, [hidden]; of the outputs of the ffn and of the experts; factors of the experts'
+  // weights, [experts].
+  const float *router_gain = nullptr, *experts_norm = nullptr;
+  const float *post_dense_norm = nullptr, *post_experts_norm = nullptr;
+  const float* expert_scales = nullptr;
+  // For the layer's embeddings, or empty: [inputs, hidden], [hidden, inputs], [hidden].
+  packed_matrix input_gate, input_projection;
+  const float* input_norm = nullptr;
+  const float* scale = nullptr; // [1]: of the residual behind the layer
   // Null if the family has none: per output, per dimension of a head, per head, [experts],
   // [hidden].
   const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
@@ -62,7 +72,11 @@ struct stage_weights {
   // The tensors of all layers together: a factor for each pair.
   std::vector<std::pair<std::string, std::span<const float>>> rope_factors;
   std::vector<layer_weights> layers;
-  packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
+  packed_matrix embedding; // [vocabulary, hidden], if the stage embeds
+  // The embeddings of each layer, or empty: [vocabulary, layers * inputs], [layers * inputs,
+  // hidden], [inputs].
+  packed_matrix layer_embedding, layer_projection;
+  const float* layer_projection_norm = nullptr;
   const float* output_norm = nullptr; // [hidden], on the last stage
   packed_matrix head;                 // [vocabulary, hidden]; the embedding's rows if tied and here
 

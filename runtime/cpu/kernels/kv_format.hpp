@@ -53,8 +53,9 @@ struct kv_layout {
   return {};
 }
 
-// The dimensions of a stage's KV, which its layers with attention have, and of the states of its
-// recurrent layers.
+// The dimensions of a stage's KV, which its layers with keys have, and of the states of its
+// recurrent layers. If layers have several sizes, these are the heads of the model's largest one,
+// and every layer has that room.
 struct kv_shape {
   std::uint32_t layers = 0;
   std::uint32_t kv_heads = 0;

@@ -32,8 +32,15 @@ public:
   std::uint64_t incarnation() const noexcept { return incarnation_; }
   // Requires: block < blocks(), layer and head in the shape.
   std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
-    const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
-    return memory_.data() + begin_ + index * shape_.page_bytes();
+    return page(block, layer, head, shape_.page_bytes());
+  }
+  // The same in a layer with pages of its own size. All layers have the room of the largest one.
+  // Requires also: the layer's pages fit it.
+  std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head,
+                  std::size_t page_bytes) const noexcept {
+    const std::size_t index = std::size_t{block} * shape_.layers + layer;
+    return memory_.data() + begin_ + index * shape_.kv_heads * shape_.page_bytes() +
+           head * page_bytes;
   }
 
   // The pages of consecutive layers of a block. Requires: block < blocks(), layers in the shape.

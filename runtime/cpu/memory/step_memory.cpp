@@ -24,15 +24,24 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
   const auto input = [&](std::size_t columns) { return input_of(rows, columns); };
   m.hidden = floats(model.hidden_size);
   m.normed = input(model.hidden_size);
-  m.query = floats(model.q_size());
-  m.key = floats(model.kv_size());
-  m.value = floats(model.kv_size());
+  const auto widest = model.largest_heads();
+  m.query = floats(model.q_size_max());
+  m.key = floats(std::size_t{widest.kv_count} * widest.size);
+  m.value = floats(std::size_t{widest.kv_count} * widest.size);
+  if (model.has_value_norm)
+    m.value_gain = cursor.part<float>(head_size_max);
+  if (model.has_ffn_beside_experts)
+    m.beside = floats(model.hidden_size);
+  if (model.layer_input_size > 0) {
+    m.layer_inputs = floats(std::size_t{model.layer_input_size} * model.layer_count);
+    m.layer_gated = input(model.layer_input_size);
+  }
   const auto& recurrence = model.recurrence;
   const std::size_t mixed_max =
-      std::max<std::size_t>(model.q_size(), recurrence ? recurrence->output_size : 0);
+      std::max<std::size_t>(model.q_size_max(), recurrence ? recurrence->output_size : 0);
   m.attended = input(mixed_max);
   if (model.has_attention_gate)
-    m.attention_gate = floats(model.q_size());
+    m.attention_gate = floats(model.q_size_max());
   if (recurrence) {
     m.recurrence.mixed = floats(recurrence->channels);
     m.recurrence.convolved = floats(recurrence->channels);
@@ -58,14 +67,17 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
     m.experts.shared_score = floats(1);
   }
   if (slots == 0 || model.is_mixed())
-    m.gated = input(model.ffn_size);
-  const std::size_t columns_max = std::max<std::size_t>(
-      {model.hidden_size, mixed_max, model.ffn_size, model.expert_ffn_size, model.shared_ffn_size});
+    m.gated = input(model.ffn_size_max());
+  const std::size_t columns_max =
+      std::max<std::size_t>({model.hidden_size, mixed_max, model.ffn_size_max(),
+                             model.expert_ffn_size, model.shared_ffn_size, model.layer_input_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
     each = {.gate = floats_of(rows_together, panels_together * panel_rows),
             .up = floats_of(rows_together, panels_together * panel_rows),
             .arranged = cursor.part<std::byte>(arranged)};
+    if (model.layer_input_size > 0)
+      each.layer_row = cursor.part<float>(std::size_t{model.layer_input_size} * model.layer_count);
     if (slots > 0) {
       each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
       each.slots = cursor.part<expert_slot>(slots);

@@ -44,6 +44,10 @@ struct step_memory {
   float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
   input_rows attended;                // [rows, q_size or values]
   float_rows attention_gate;          // [rows, q_size], if there is one
+  float* value_gain = nullptr;        // [head size], ones, if values are normalised
+  float_rows beside;                  // [rows, hidden], of an ffn beside experts
+  float_rows layer_inputs;            // [rows, layers * layer_input_size], if there are some
+  input_rows layer_gated;             // [rows, layer_input_size]
   input_rows gated;                   // [rows, ffn], if there is a dense layer
   float_rows logits;                  // [rows, logits], padded to panels
   struct mixture {                    // for models with experts; see forward_experts.cpp
@@ -69,6 +73,7 @@ struct step_memory {
     std::uint32_t* first_slot = nullptr; // [experts + 2]
     expert_slot* slots = nullptr;        // [rows * used]
     float* ranked = nullptr;             // [experts]
+    float* layer_row = nullptr;          // [layers * layer_input_size]
   };
   std::vector<scratch> per_thread;
 

@@ -56,6 +56,11 @@ constexpr std::array lfm2_moe_fields = {
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 
+constexpr std::array gemma4_fields = {
+    plain_field{"hidden_size_per_layer_input", "embedding_length_per_layer_input", 256.0},
+    plain_field{"num_kv_shared_layers", "attention.shared_kv_layers", 0.0},
+};
+
 constexpr std::array checkpoint_families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
     checkpoint_family{
@@ -198,6 +203,16 @@ constexpr std::array checkpoint_families = {
                       .adds_one_to_norms = true,
                       .rope_base = 1e6,
                       .norms = norm_names::both},
+    checkpoint_family{.architecture = "Gemma4ForCausalLM",
+                      .family = "gemma4",
+                      .window = window_rule::with_size,
+                      .experts = expert_rule::gemma,
+                      .ties_embeddings = true,
+                      .rope_base = 1e6,
+                      .norms = norm_names::both,
+                      .ffn = moe_names::gemma,
+                      .fields = gemma4_fields,
+                      .larger = "Gemma4ForConditionalGeneration"},
 };
 
 // Fields of every class that GGUF has unchanged. describe() refuses those that the family does not
@@ -236,7 +251,8 @@ constexpr std::array off_fields = {
 
 // Whether GGUF's key holds an integer.
 static bool is_count(std::string_view key) {
-  return key.ends_with("_count") || key.starts_with("ssm.") || key == "shortconv.l_cache";
+  return key.ends_with("_count") || key.starts_with("ssm.") || key == "shortconv.l_cache" ||
+         key == "attention.shared_kv_layers" || key == "embedding_length_per_layer_input";
 }
 
 result<checkpoint_config> config_reader::read() {
@@ -258,12 +274,12 @@ result<checkpoint_config> config_reader::read() {
     put(key, value != nullptr || !otherwise ? value : &standard, std::string(field));
   }
   using step = result<void> (config_reader::*)();
-  for (const step each :
-       {&config_reader::check_off_fields, &config_reader::check_activation,
-        &config_reader::read_granite_hybrid, &config_reader::read_recurrence,
-        &config_reader::read_experts, &config_reader::read_window, &config_reader::read_layer_types,
-        &config_reader::read_rotated_layers, &config_reader::check_query_scale,
-        &config_reader::read_rope, &config_reader::read_quantization}) {
+  for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
+                          &config_reader::read_granite_hybrid, &config_reader::read_recurrence,
+                          &config_reader::read_experts, &config_reader::read_window,
+                          &config_reader::read_layer_types, &config_reader::read_layer_sizes,
+                          &config_reader::read_rotated_layers, &config_reader::check_query_scale,
+                          &config_reader::read_rope, &config_reader::read_quantization}) {
     if (auto r = (this->*each)(); !r) {
       return r.error();
     }
@@ -275,7 +291,10 @@ result<void> config_reader::check_off_fields() {
   for (const auto& [field, off] : off_fields) {
     const auto* value = member_of(config_, field);
     const bool is_own = field == "attention_bias" && out_.has_attention_bias;
-    if (value != nullptr && !is_own && shown(*value) != off) {
+    // A larger model with images, whose text is causal.
+    const bool is_of_images = value != nullptr && field == "use_bidirectional_attention" &&
+                              kind_.takes_windowed_sizes && *value == "vision";
+    if (value != nullptr && !is_own && !is_of_images && shown(*value) != off) {
       return unsupported(field, fmt::format("it as {}", off));
     }
   }

@@ -22,7 +22,7 @@ enum class norm_names : std::uint8_t {
   as_post, // before, where GGUF names the ffn's as if it came after attention
 };
 // granite_dense: an ffn by the names of Granite's shared experts.
-enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense, lfm2, gpt_oss };
+enum class moe_names : std::uint8_t { mlp, mixtral, granite, granite_dense, lfm2, gpt_oss, gemma };
 struct name_rules {
   norm_names norms = norm_names::before;
   moe_names experts = moe_names::mlp;

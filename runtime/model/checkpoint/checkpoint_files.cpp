@@ -33,7 +33,13 @@ bool is_leftover(std::string_view published, const name_rules& rules) {
     }
   }
   // The other parts of a larger model, and layers that guess further tokens.
-  const bool is_other = rules.is_nested && published.starts_with("model.visual.");
+  constexpr std::array others = {
+      std::string_view("model.visual."), // Qwen 3.5, then Gemma 4
+      std::string_view("model.vision_tower."), std::string_view("model.audio_tower."),
+      std::string_view("model.embed_vision."), std::string_view("model.embed_audio.")};
+  const bool is_other = rules.is_nested && std::ranges::any_of(others, [&](std::string_view other) {
+                          return published.starts_with(other);
+                        });
   return is_other || published.starts_with("mtp.") || published.ends_with(".rotary_emb.inv_freq");
 }
 

@@ -22,7 +22,8 @@ constexpr scope norms_before{norm_names::before, {}}, norms_both{norm_names::bot
     norms_of_glm{norm_names::glm, {}}, norms_as_post{norm_names::as_post, {}},
     moe_of_mlp{{}, moe_names::mlp}, moe_of_mixtral{{}, moe_names::mixtral},
     moe_of_granite{{}, moe_names::granite}, dense_granite{{}, moe_names::granite_dense},
-    ffn_of_lfm2{{}, moe_names::lfm2}, moe_of_gpt_oss{{}, moe_names::gpt_oss};
+    ffn_of_lfm2{{}, moe_names::lfm2}, moe_of_gpt_oss{{}, moe_names::gpt_oss},
+    moe_of_gemma{{}, moe_names::gemma};
 
 bool applies(const name_row& row, const name_rules& rules) {
   return row.where.norms.value_or(rules.norms) == rules.norms &&
@@ -32,8 +33,11 @@ bool applies(const name_row& row, const name_rules& rules) {
 constexpr std::array whole_names = {
     name_row{"lm_head.weight", "output.weight"},
     name_row{"model.embed_tokens.weight", "token_embd.weight"},
+    name_row{"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
     name_row{"model.embedding_norm.weight", "token_embd_norm.weight"},
     name_row{"model.norm.weight", "output_norm.weight"},
+    name_row{"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"},
+    name_row{"model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight"},
 };
 // A star represents the number of an expert; the experts' rows are consecutive.
 constexpr std::array layer_names = {
@@ -46,6 +50,8 @@ constexpr std::array layer_names = {
     name_row{"conv.conv.weight", "shortconv.conv.weight"},
     name_row{"conv.in_proj.weight", "shortconv.in_proj.weight"},
     name_row{"conv.out_proj.weight", "shortconv.out_proj.weight"},
+    name_row{"experts.down_proj", "ffn_down_exps.weight", moe_of_gemma},
+    name_row{"experts.gate_up_proj", "ffn_gate_up_exps.weight", moe_of_gemma},
     name_row{"feed_forward.expert_bias", "exp_probs_b.bias", ffn_of_lfm2},
     name_row{"feed_forward.experts.*.w1.weight", "ffn_gate_exps.weight", ffn_of_lfm2},
     name_row{"feed_forward.experts.*.w2.weight", "ffn_down_exps.weight", ffn_of_lfm2},
@@ -57,6 +63,7 @@ constexpr std::array layer_names = {
     name_row{"feed_forward.w3.weight", "ffn_up.weight", ffn_of_lfm2},
     name_row{"ffn_norm.weight", "ffn_norm.weight", ffn_of_lfm2},
     name_row{"input_layernorm.weight", "attn_norm.weight"},
+    name_row{"layer_scalar", "layer_output_scale.weight"},
     name_row{"linear_attn.A_log", "ssm_a"},
     name_row{"linear_attn.conv1d.weight", "ssm_conv1d.weight"},
     name_row{"linear_attn.dt_bias", "ssm_dt.bias"},
@@ -96,14 +103,23 @@ constexpr std::array layer_names = {
     name_row{"mlp.up_proj.weight", "ffn_up.weight"},
     name_row{"mlp.gate_up_proj.weight", "ffn_up.weight"},
     name_row{"operator_norm.weight", "attn_norm.weight", ffn_of_lfm2},
+    name_row{"per_layer_input_gate.weight", "inp_gate.weight"},
+    name_row{"per_layer_projection.weight", "proj.weight"},
     name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_before},
     name_row{"post_attention_layernorm.weight", "ffn_norm.weight", norms_of_glm},
     name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", norms_as_post},
     name_row{"post_attention_layernorm.weight", "post_attention_norm.weight", norms_both},
     name_row{"post_feedforward_layernorm.weight", "post_ffw_norm.weight", norms_both},
+    name_row{"post_feedforward_layernorm_1.weight", "post_ffw_norm_1.weight"},
+    name_row{"post_feedforward_layernorm_2.weight", "post_ffw_norm_2.weight"},
     name_row{"post_mlp_layernorm.weight", "post_ffw_norm.weight", norms_of_glm},
+    name_row{"post_per_layer_input_norm.weight", "post_norm.weight"},
     name_row{"post_self_attn_layernorm.weight", "post_attention_norm.weight", norms_of_glm},
     name_row{"pre_feedforward_layernorm.weight", "ffn_norm.weight", norms_both},
+    name_row{"pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight"},
+    name_row{"router.per_expert_scale", "ffn_down_exps.scale"},
+    name_row{"router.proj.weight", "ffn_gate_inp.weight", moe_of_gemma},
+    name_row{"router.scale", "ffn_gate_inp.scale"},
     name_row{"self_attn.k_layernorm.weight", "attn_k_norm.weight", ffn_of_lfm2},
     name_row{"self_attn.k_norm.weight", "attn_k_norm.weight"},
     name_row{"self_attn.k_proj.bias", "attn_k.bias"},

@@ -13,6 +13,10 @@ result<void> config_reader::read_experts() {
   if (published_.experts == expert_rule::none) {
     return {};
   }
+  if (published_.experts == expert_rule::gemma && !flag_of(config_, "enable_moe_block", false)) {
+    return {};
+  }
+  const bool is_gemma = published_.experts == expert_rule::gemma;
   const bool has_own_width = published_.experts == expert_rule::qwen3 ||
                              published_.experts == expert_rule::glm ||
                              published_.experts == expert_rule::lfm2;
@@ -24,7 +28,8 @@ result<void> config_reader::read_experts() {
     if (layers && *layers >= 0.0 && *layers < layers_max) {
       out_.names.layer_count = static_cast<std::uint64_t>(*layers);
     }
-  } else if (published_.experts != expert_rule::qwen3 && published_.experts != expert_rule::lfm2) {
+  } else if (published_.experts != expert_rule::qwen3 && published_.experts != expert_rule::lfm2 &&
+             !is_gemma) {
     out_.names.experts = published_.experts == expert_rule::mixtral   ? moe_names::mixtral
                          : published_.experts == expert_rule::gpt_oss ? moe_names::gpt_oss
                                                                       : moe_names::granite;
@@ -33,8 +38,12 @@ result<void> config_reader::read_experts() {
   if (member_of(config_, count) == nullptr && member_of(config_, other) != nullptr) {
     count = other;
   }
-  std::vector<plain_field> sizes = {{count, "expert_count"},
-                                    {"num_experts_per_tok", "expert_used_count"}};
+  std::vector<plain_field> sizes = {
+      {count, "expert_count"},
+      {is_gemma ? "top_k_experts" : "num_experts_per_tok", "expert_used_count"}};
+  if (is_gemma) {
+    sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
+  }
   if (published_.experts == expert_rule::gpt_oss) {
     constexpr double clamp = 7.0; // of every engine's activation
     if (number("swiglu_limit").value_or(clamp) != clamp) {

@@ -16,7 +16,7 @@ namespace baton::model {
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
 // The class whose fields and names a mixture's experts use.
-enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2, gpt_oss };
+enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2, gpt_oss, gemma };
 
 // A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
 struct plain_field {
@@ -104,6 +104,8 @@ private:
   result<void> read_shared_experts();
   result<void> read_window();
   result<void> read_layer_types();
+  result<void> read_layer_sizes();
+  void read_widths_of_layers(std::size_t layers);
   result<void> read_rotated_layers();
   result<void> check_query_scale();
   result<void> read_rope();
@@ -113,6 +115,7 @@ private:
   result<void> take_yarn(const json& rope);
   result<void> take_dynamic(const json& rope, double base);
   result<void> take_longrope(const json& rope);
+  void take_proportional(const json& rope);
   result<void> put_factors(const json& rope, std::string_view field, std::string tensor);
   // The context before scaling: config.json's own field wins, as in transformers.
   const json* original_context(const json& rope) const;
@@ -128,6 +131,7 @@ private:
   const checkpoint_family& published_;
   const family& kind_;
   bool has_window_ = false;
+  double full_head_size_ = 0; // of layers without a window, if those of the others differ
   checkpoint_config out_;
 };
 

@@ -25,6 +25,9 @@ result<void> config_reader::read_rope() {
     return unsupported(newer != nullptr ? "rope_parameters" : "rope_scaling", "an object");
   }
   const json published_base = published_.rope_base;
+  if (kind_.takes_windowed_sizes && (full == nullptr || windowed == nullptr)) {
+    return unsupported("rope_parameters", "one of full_attention and one of sliding_attention");
+  }
   const auto* base = member_of(newer != nullptr ? rope : config_, "rope_theta");
   put("rope.freq_base", base != nullptr ? base : &published_base, "rope_theta");
   if (windowed != nullptr) {
@@ -37,10 +40,14 @@ result<void> config_reader::read_rope() {
   } else if (kind_.takes_windowed_rope_base) {
     put("rope.freq_base_swa", member_of(config_, "rope_local_base_freq"), "rope_local_base_freq");
   }
+  const auto type = text_of(rope, "rope_type", text_of(rope, "type", "default"));
+  if (type == "proportional" && kind_.takes_windowed_sizes) {
+    take_proportional(rope);
+    return {};
+  }
   if (auto r = read_rotated_part(rope); !r) {
     return r;
   }
-  const auto type = text_of(rope, "rope_type", text_of(rope, "type", "default"));
   if (type == "llama3" && kind_.takes_rope_factors) {
     return take_llama3_factors(rope, number(base).value_or(published_.rope_base));
   }
@@ -165,6 +172,20 @@ result<void> config_reader::take_longrope(const json& rope) {
     return r;
   }
   return put_factors(rope, "short_factor", "rope_factors_short.weight");
+}
+
+// The first pairs have the frequencies of a whole head; the others are not rotated, which a factor
+// of 1e30 says, as in GGUF.
+void config_reader::take_proportional(const json& rope) {
+  constexpr double size_max = 1 << 20, no_rotation = 1e30;
+  const auto size = std::clamp(full_head_size_, 0.0, size_max);
+  const auto part = number(member_of(rope, "partial_rotary_factor")).value_or(1.0);
+  const auto stretch = number(member_of(rope, "factor")).value_or(1.0);
+  const auto rotated = std::floor(std::floor(part * size) / 2.0);
+  auto& factors = out_.made["rope_freqs.weight"];
+  for (double i = 0; i < std::floor(size / 2.0); ++i) {
+    factors.push_back(static_cast<float>(i < rotated ? stretch : no_rotation));
+  }
 }
 
 result<void> config_reader::put_factors(const json& rope, std::string_view field,
