@@ -33,9 +33,12 @@ inline const std::vector<std::string> family_names = {
 // With recurrent layers, which the CPU engine alone runs.
 inline const std::vector<std::string> recurrent_family_names = {
     "qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid"};
+// With layers of several sizes, which the CPU engine alone runs.
+inline const std::vector<std::string> uneven_family_names = {"gemma4", "gemma4moe", "gemma4e"};
 inline std::vector<std::string> all_family_names() {
   auto all = family_names;
-  all.insert(all.end(), recurrent_family_names.begin(), recurrent_family_names.end());
+  for (const auto* more : {&recurrent_family_names, &uneven_family_names})
+    all.insert(all.end(), more->begin(), more->end());
   return all;
 }
 

@@ -64,10 +64,10 @@ def common(layers, heads, kv_heads, ffn, base):
 
 
 def config(kind, layers, heads, kv_heads, ffn, **more):
-    return kind(
+    return kind(**dict(
         vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=ffn, num_hidden_layers=layers, num_attention_heads=heads,
         num_key_value_heads=kv_heads, head_dim=HEAD, max_position_embeddings=512, rms_norm_eps=1e-6, pad_token_id=None,
-        bos_token_id=None, eos_token_id=None, attn_implementation="stored_kv", **more)
+        bos_token_id=None, eos_token_id=None, attn_implementation="stored_kv") | more)
 
 
 def rope(base, **more):
@@ -250,6 +250,34 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
        {"attention.sliding_window": 40, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
        ffn=32, qk_norm=True, gemma=True)
 
+# Layers with a window have heads of 32, the others of 64, with fewer KV heads in the first two, whose keys are values there. The third
+# one shares the keys of two layers, and has embeddings of each layer.
+GEMMA4 = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", sliding_window=40, head_dim=32, global_head_dim=64,
+              final_logit_softcapping=3.0, hidden_size_per_layer_input=0, rope_parameters={
+                  "sliding_attention": rope(1e4),
+                  "full_attention": rope(500.0, partial_rotary_factor=0.25) | {"rope_type": "proportional"}})
+GEMMA4_KEYS = {"attention.key_length": 64, "attention.value_length": 64, "attention.key_length_swa": 32, "attention.value_length_swa": 32,
+               "attention.sliding_window": 40, "rope.dimension_count": 64, "rope.dimension_count_swa": 32, "rope.freq_base_swa": 1e4,
+               "final_logit_softcapping": 3.0, "attention.shared_kv_layers": 0, "embedding_length_per_layer_input": 0}
+PROPORTIONAL = {"rope_freqs.weight": np.array([1.0] * 8 + [1e30] * 24, dtype=np.float32)}
+
+
+def gemma4(name, kinds, kv_heads, ffn, more, keys, **traits):
+    types = [{"s": "sliding_attention", "f": "full_attention"}[kind] for kind in kinds]
+    family(name, "gemma4", T.F16, len(kinds), 4, 2, 500.0, (hf.Gemma4TextConfig, dict(GEMMA4, layer_types=types, **more)),
+           GEMMA4_KEYS | {"attention.sliding_window_pattern": [kind == "s" for kind in kinds], "attention.head_count_kv": kv_heads} | keys,
+           ffn=ffn, qk_norm=True, norms="gemma", gemma4=True, made=PROPORTIONAL, **traits)
+
+
+KEYS_AS_VALUES = dict(attention_k_eq_v=True, num_global_key_value_heads=1)
+gemma4("gemma4", "sfsf", [2, 1, 2, 1], 64, KEYS_AS_VALUES, {})
+gemma4("gemma4moe", "sf", [2, 1], 64,
+       KEYS_AS_VALUES | dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=64),
+       {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 64}, experts="")
+gemma4("gemma4e", "sfsf", [2, 2, 2, 2], 32,
+       dict(num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=32, vocab_size_per_layer_input=VOCAB),
+       {"attention.shared_kv_layers": 2, "embedding_length_per_layer_input": 32, "feed_forward_length": [32, 32, 64, 64]})
+
 
 # The tensors of a recurrent layer: name in the file -> name in the model, and which of its rows.
 def delta_tensors(f):
@@ -305,6 +333,12 @@ def norm_names(kind):
 
 
 def mixture_tensors(f):
+    if f.get("gemma4"):
+        norms = {"pre_ffw_norm_2": "pre_feedforward_layernorm_2", "post_ffw_norm_1": "post_feedforward_layernorm_1",
+                 "post_ffw_norm_2": "post_feedforward_layernorm_2"}
+        return {"ffn_gate_inp.weight": "router.proj.weight", "ffn_gate_inp.scale": "router.scale",
+                "ffn_down_exps.scale": "router.per_expert_scale", "ffn_down_exps.weight": "experts.down_proj",
+                "ffn_gate_up_exps.weight": "experts.gate_up_proj"} | {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
     at = f["experts"] + "experts."
     layer = {"ffn_gate_inp.weight": f.get("router", "mlp.gate.weight")}
     if f.get("gpt_oss"):  # inputs by outputs, gate and up alternate
@@ -332,6 +366,13 @@ def mixture_tensors(f):
     return layer
 
 
+# The projections of a layer: keys may be values, or those of an earlier layer.
+def own_projections(cfg, i):
+    if i >= cfg.num_hidden_layers - getattr(cfg, "num_kv_shared_layers", 0):
+        return "q"
+    return "qk" if getattr(cfg, "attention_k_eq_v", False) and cfg.layer_types[i] == "full_attention" else "qkv"
+
+
 # The file's tensors and the model's parameters: name in the file -> name in the model, or with the part of it.
 def tensor_map(f):
     cfg, attention, mlp = f["cfg"], "self_attn.", "mlp."
@@ -340,6 +381,10 @@ def tensor_map(f):
     names |= {"token_embd_norm.weight": "model.embedding_norm.weight"} if is_lfm2 else {"output_norm.weight": "model.norm.weight"}
     if not cfg.tie_word_embeddings:
         names["output.weight"] = "lm_head.weight"
+    if getattr(cfg, "hidden_size_per_layer_input", 0):
+        names |= {"per_layer_token_embd.weight": "model.embed_tokens_per_layer.weight",
+                  "per_layer_model_proj.weight": "model.per_layer_model_projection.weight",
+                  "per_layer_proj_norm.weight": "model.per_layer_projection_norm.weight"}
     for i in range(cfg.num_hidden_layers):
         norms = norm_names("gemma" if f.get("gemma") else f.get("norms", "before"))
         layer = {f"{a}.weight": f"{b}.weight" for a, b in norms.items()}
@@ -353,12 +398,12 @@ def tensor_map(f):
         elif f.get("fused"):
             layer |= {"attn_qkv.weight": attention + "qkv_proj.weight"}
         else:
-            layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in "qkv"}
+            layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in own_projections(cfg, i)}
         if f.get("shared") == "granite4":
             both = "shared_mlp.input_linear.weight"
             layer |= {"ffn_gate.weight": (both, lambda p: p.chunk(2)[0]), "ffn_up.weight": (both, lambda p: p.chunk(2)[1]),
                       "ffn_down.weight": "shared_mlp.output_linear.weight"}
-        elif f.get("experts") and i >= f.get("dense_layers", 0):
+        elif "experts" in f and not f.get("gemma4") and i >= f.get("dense_layers", 0):
             layer |= mixture_tensors(f)
         elif f.get("fused") or f.get("fused_ffn"):
             layer |= {"ffn_up.weight": mlp + "gate_up_proj.weight", "ffn_down.weight": mlp + "down_proj.weight"}
@@ -369,7 +414,12 @@ def tensor_map(f):
             layer |= {f"attn_{x}.bias": f"{attention}{x}_proj.bias" for x in "qkv"}
         if f.get("qk_norm") and not is_recurrent:
             own = f["qk_norm"] if isinstance(f["qk_norm"], tuple) else ("q_norm", "k_norm")
-            layer |= {f"attn_{x}_norm.weight": f"{attention}{y}.weight" for x, y in zip("qk", own)}
+            layer |= {f"attn_{x}_norm.weight": f"{attention}{y}.weight" for x, y in zip("qk", own) if x in own_projections(cfg, i)}
+        if f.get("gemma4"):
+            layer |= {"layer_output_scale.weight": "layer_scalar"} | (mixture_tensors(f) if "experts" in f else {})
+            if cfg.hidden_size_per_layer_input:
+                layer |= {"inp_gate.weight": "per_layer_input_gate.weight", "proj.weight": "per_layer_projection.weight",
+                          "post_norm.weight": "post_per_layer_input_norm.weight"}
         in_layer = lambda theirs: f"model.layers.{i}.{theirs}" if isinstance(theirs, str) else (in_layer(theirs[0]), theirs[1])
         names |= {f"blk.{i}.{ours}": in_layer(theirs) for ours, theirs in layer.items()}
     return names
@@ -398,7 +448,11 @@ def stored(name, values, adds_one):
 
 def drawn(rng, name, shape, scales_embedding):
     """Every matrix keeps the variance of its input; queries and keys are larger, so that attention is far from even."""
-    if name == "token_embd.weight":
+    if name.endswith("layer_output_scale.weight"):
+        return rng.uniform(0.6, 1.2, shape)
+    if name.endswith(".scale"):
+        return 1 + 0.3 * rng.standard_normal(shape)
+    if name in ("token_embd.weight", "per_layer_token_embd.weight"):
         return (0.15 if scales_embedding else 0.4) * rng.standard_normal(shape)
     if name.endswith("norm.weight"):
         return 1 + 0.2 * rng.standard_normal(shape)
@@ -432,7 +486,11 @@ def build(f, seed):
     state, tensors = model.state_dict(), {}
     for ours, theirs in tensor_map(f).items():
         parameter = parameter_of(state, theirs)
-        values = drawn(rng, ours, tuple(parameter.shape), f.get("gemma")).astype(np.float32)
+        values = drawn(rng, ours, tuple(parameter.shape), f.get("gemma") or f.get("gemma4")).astype(np.float32)
+        if f.get("gemma4") and ours.endswith("ffn_gate_inp.weight"):
+            values *= math.sqrt(HIDDEN)  # the router's input has the length 1
+        if f.get("gemma4") and "experts" not in f and ours.endswith(("attn_q_norm.weight", "attn_k_norm.weight")):
+            values *= 0.5  # products of queries and keys are not scaled
         adds_one = f.get("gemma") or f.get("adds_one")
         if values.ndim == 1:
             if adds_one and "norm" in ours and "ssm_norm" not in ours:
@@ -447,8 +505,8 @@ def build(f, seed):
         raw = quantize(values, f["stored"])
         values = np.asarray(dequantize(raw, f["stored"]), dtype=np.float32)
         assign(state, theirs, values)
-        heads = {"attn_q": cfg.num_attention_heads, "attn_k": cfg.num_key_value_heads}.get(ours.split(".")[-2])
-        if f.get("permuted") and heads:
+        heads = f.get("permuted") and {"attn_q": cfg.num_attention_heads, "attn_k": cfg.num_key_value_heads}.get(ours.split(".")[-2])
+        if heads:
             raw = quantize(permuted(values, heads), f["stored"])
             assert np.array_equal(dequantize(raw, f["stored"]), permuted(values, heads))
         tensors[ours] = (raw, f["stored"])
@@ -465,9 +523,15 @@ def watch_routers(model):
         best = torch.topk(out[0] if bias is None else out[0].sigmoid() + bias, router.top_k + 1, dim=-1).values
         gaps.append(float((best[:, -2] - best[:, -1]).min()))
 
+    def watch_softmax(router, given, out):
+        best = torch.topk(out[0].log(), router.config.top_k_experts + 1, dim=-1).values
+        gaps.append(float((best[:, -2] - best[:, -1]).min()))
+
     for module in model.modules():
         if type(module).__name__.endswith(("TopKRouter", "TopkRouter")):
             module.register_forward_hook(watch)
+        if type(module).__name__ == "Gemma4TextRouter":
+            module.register_forward_hook(watch_softmax)
     return gaps
 
 
@@ -508,8 +572,8 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    whole = ("mlp.gate.weight", "router.weight", "shared_expert_gate.weight", "conv1d.weight", "conv.conv.weight", "feed_forward.gate.weight",
-             "_bias")
+    whole = ("mlp.gate.weight", "router.weight", "router.proj.weight", "shared_expert_gate.weight", "conv1d.weight", "conv.conv.weight",
+             "feed_forward.gate.weight", "_bias")
     state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith(whole) else value
              for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")

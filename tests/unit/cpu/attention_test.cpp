@@ -107,7 +107,7 @@ std::vector<double> exact(const cache& kv, const float* query, std::uint32_t las
 
 TEST_CASE("attention is the softmax average, on every head size and instruction set") {
   for (const auto format : kv_formats)
-    for (const std::size_t size : {16U, 48U, 64U, 80U, 128U, 256U}) {
+    for (const std::size_t size : {16U, 48U, 64U, 80U, 128U, 256U, 512U}) {
       const cache kv(format, size, 3, 21);
       for (const std::uint32_t last : {0U, 1U, 63U, 64U, 100U, 191U}) {
         const auto query = random_floats(size, last + 1, 2.0F);

@@ -218,9 +218,9 @@ TEST_CASE("a rank has the biases of its own heads, and the norms of all") {
 }
 
 // Scales of residuals; dense layers, shared experts and a router's bias; sinks and biases of
-// experts and of attention's output.
+// experts and of attention's output. Heads of two sizes; an ffn beside experts.
 TEST_CASE("two ranks compute a family with features of its own") {
-  for (const auto* name : {"granite", "glm4moe", "gpt_oss"}) {
+  for (const auto* name : {"granite", "glm4moe", "gpt_oss", "gemma4", "gemma4moe"}) {
     CAPTURE(name);
     const family_golden golden(name);
     const auto alone = cpu::engine_cpu::load(*golden.file, golden.description,

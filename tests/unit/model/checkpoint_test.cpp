@@ -25,7 +25,7 @@ const std::vector<std::string> family_names = {
     "gemma3",  "mixtral", "qwen3moe",      "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
     "olmo3",   "granite", "granitemoe",    "granite4",   "cohere2",  "ernie4_5",   "seed_oss",
     "exaone4", "hunyuan", "glm4",          "qwen2moe",   "glm4moe",  "qwen35",     "qwen35moe",
-    "lfm2",    "lfm2moe", "granitehybrid", "gpt_oss"};
+    "lfm2",    "lfm2moe", "granitehybrid", "gpt_oss",    "gemma4",   "gemma4moe",  "gemma4e"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);
@@ -132,6 +132,8 @@ TEST_CASE("a directory gives the model of its GGUF file") {
 
 TEST_CASE("the older form of config.json gives the same model") {
   for (const auto& name : family_names) {
+    if (name.starts_with("gemma4")) // is newer; uneven_layers_test.cpp has its forms
+      continue;
     CAPTURE(name);
     changed copy(name);
     copy.config(spell_as_before);

@@ -10,17 +10,19 @@ using model::json;
 
 TEST_CASE("the text model within a larger one is read alone") {
   for (const auto& [name, cls] : {std::pair("qwen35", "Qwen3_5ForConditionalGeneration"),
-                                  std::pair("qwen35moe", "Qwen3_5MoeForConditionalGeneration")}) {
+                                  std::pair("qwen35moe", "Qwen3_5MoeForConditionalGeneration"),
+                                  std::pair("gemma4", "Gemma4ForConditionalGeneration"),
+                                  std::pair("gemma4e", "Gemma4ForConditionalGeneration")}) {
     CAPTURE(name);
     changed copy(name);
-    copy.config([cls = cls](json& c) {
+    copy.config([cls = cls, is_tied = described(family(name)).has_tied_embeddings](json& c) {
       auto text = c;
       text.erase("architectures");
       text.erase("tie_word_embeddings");
       c = {{"architectures", {cls}},
            {"text_config", text},
            {"vision_config", json::object()},
-           {"tie_word_embeddings", false}};
+           {"tie_word_embeddings", is_tied}};
     });
     copy.header([](json& tensors) {
       json renamed;
