@@ -61,12 +61,18 @@ void on_demand_models::keep(std::uint32_t pipeline, std::chrono::milliseconds ke
   e.used_at = now;
 }
 
-bool on_demand_models::is_due(const entry& e, time_point now) {
-  if (e.loads.phase != phase::ready || e.open_requests > 0 || e.model.is_pinned)
-    return false;
+std::optional<std::chrono::milliseconds> on_demand_models::keep_alive_of(const entry& e) {
+  if (e.model.is_pinned || (e.keep_alive && e.keep_alive->count() < 0))
+    return std::nullopt;
   if (e.keep_alive)
-    return e.keep_alive->count() >= 0 && now - e.used_at >= std::max(*e.keep_alive, keep_alive_min);
-  return e.model.idle_timeout.count() > 0 && now - e.used_at >= e.model.idle_timeout;
+    return std::max(*e.keep_alive, keep_alive_min);
+  return e.model.idle_timeout.count() > 0 ? std::optional(e.model.idle_timeout) : std::nullopt;
+}
+
+bool on_demand_models::is_due(const entry& e, time_point now) {
+  const auto keep_alive = keep_alive_of(e);
+  return e.loads.phase == phase::ready && e.open_requests == 0 && keep_alive &&
+         now - e.used_at >= *keep_alive;
 }
 
 void on_demand_models::on_load(std::uint32_t pipeline, std::uint32_t open_requests,
@@ -121,10 +127,19 @@ std::optional<std::uint32_t> on_demand_models::find(const std::string& name) con
   return std::nullopt;
 }
 
-std::map<std::uint32_t, model_loads> on_demand_models::snapshot() const {
+std::map<std::uint32_t, model_loads>
+on_demand_models::snapshot(std::chrono::milliseconds wall_clock) const {
   std::map<std::uint32_t, model_loads> all;
-  for (const auto& [pipeline, e] : all_)
-    all.emplace(pipeline, e.loads);
+  for (const auto& [pipeline, e] : all_) {
+    auto loads = e.loads;
+    if (const auto keep_alive = keep_alive_of(e))
+      loads.keep_alive = keep_alive->count();
+    if (loads.phase == phase::ready && e.open_requests == 0)
+      loads.idle_since =
+          std::chrono::floor<std::chrono::milliseconds>(e.used_at.time_since_epoch() + wall_clock)
+              .count();
+    all.emplace(pipeline, std::move(loads));
+  }
   return all;
 }
 

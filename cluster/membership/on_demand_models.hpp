@@ -83,7 +83,8 @@ public:
   std::optional<std::uint32_t> find(const std::string& name) const; // -> its pipeline
   bool has(std::uint32_t pipeline) const { return all_.contains(pipeline); }
   const model_loads& loads_of(std::uint32_t pipeline) const { return all_.at(pipeline).loads; }
-  std::map<std::uint32_t, model_loads> snapshot() const; // by pipeline
+  // By pipeline. `wall_clock`: what to add to a time point for Unix time, always the same.
+  std::map<std::uint32_t, model_loads> snapshot(std::chrono::milliseconds wall_clock) const;
 
 private:
   struct entry {
@@ -100,6 +101,8 @@ private:
     schedule::retry_policy retries{load_intensity};
   };
 
+  // How long it stays loaded without a request; none: without end.
+  static std::optional<std::chrono::milliseconds> keep_alive_of(const entry& e);
   static bool is_due(const entry& e, time_point now); // to be unloaded for idleness
   static void enter(entry& e, phase next, time_point now);
   void try_load(entry& e, time_point now);

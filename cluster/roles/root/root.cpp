@@ -259,7 +259,7 @@ void root::decide_loads() {
     on_demand_.observe(p.serving.pipeline, {p.serving.stages > 0, p.coming.has_value(), p.change},
                        now);
   on_demand_.decide(now);
-  if (auto loads = on_demand_.snapshot(); loads != shown_loads_) {
+  if (auto loads = on_demand_.snapshot(wall_clock_); loads != shown_loads_) {
     shown_loads_ = loads;
     caf::anon_send(status_aggregator_, on_demand_now{std::move(loads)});
   }

@@ -88,6 +88,10 @@ private:
   node_orders nodes_;
   std::mutex on_demand_mutex_;
   on_demand_models on_demand_;
+  // From the steady clock to Unix time, when this root began
+  const std::chrono::milliseconds wall_clock_ = std::chrono::floor<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch() -
+      std::chrono::steady_clock::now().time_since_epoch());
   std::map<std::uint32_t, model_loads> shown_loads_;        // as sent to the aggregator
   std::map<std::uint32_t, std::set<process_id>> unloading_; // by pipeline: shards that are ending
   status_aggregator_actor status_aggregator_;

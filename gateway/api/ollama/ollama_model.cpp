@@ -118,7 +118,7 @@ std::string ollama_ps_body(const std::vector<listed_model>& models) {
   for (const auto& model : models) {
     auto entry = entry_json(model);
     entry.erase("modified_at");
-    entry["expires_at"] = never;
+    entry["expires_at"] = model.expires_at ? rfc3339(*model.expires_at) : std::string(never);
     entry["size_vram"] = 0;
     entry["context_length"] = model.card.max_model_len;
     all.push_back(std::move(entry));

@@ -5,6 +5,7 @@
 
 #include "schema/membership.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ std::optional<std::string> served_name(const std::vector<std::string>& served,
 struct listed_model {
   std::string name;
   model_card card;
+  // When it is unloaded, unless a request comes; none: never.
+  std::optional<std::chrono::system_clock::time_point> expires_at{};
 };
 
 std::string ollama_tags_body(const std::vector<listed_model>& models); // GET /api/tags

@@ -193,10 +193,30 @@ api_call list_tags(const http_call& /*call*/, gateway_state& facts) {
   return json_reply(ollama_tags_body(listed_models(facts)));
 }
 
+// When this model is unloaded, if no further request comes: counted from now while it has one.
+std::optional<std::chrono::system_clock::time_point> expiry_of(const snapshot& s,
+                                                               const std::string& model) {
+  for (const auto& p : s.cluster ? s.cluster->pipelines : std::vector<pipeline_status>()) {
+    if (p.model != model || !p.on_demand || p.on_demand->keep_alive < 0) {
+      continue;
+    }
+    using std::chrono::system_clock;
+    const auto since =
+        p.on_demand->idle_since > 0
+            ? system_clock::time_point(std::chrono::milliseconds(p.on_demand->idle_since))
+            : system_clock::now();
+    return since + std::chrono::milliseconds(p.on_demand->keep_alive);
+  }
+  return std::nullopt;
+}
+
 api_call list_running(const http_call& /*call*/, gateway_state& facts) {
   const auto now = facts.look();
   auto all = listed_models(facts);
   std::erase_if(all, [&](const listed_model& m) { return !is_served(*now, m.card.name); });
+  for (auto& model : all) {
+    model.expires_at = expiry_of(*now, model.card.name);
+  }
   return json_reply(ollama_ps_body(all));
 }
 

@@ -1,4 +1,5 @@
 """The first request loads these models. They share devices and make room for each other, and no fault loses a waiting request."""
+import datetime
 import json
 import shutil
 import signal
@@ -165,11 +166,25 @@ def test_keep_alive_of_ollama_decides_how_long_a_model_stays():
         assert status == 200, answer
         return answer["eval_count"]
 
+    def expires_at():
+        with urllib.request.urlopen(c.url + "/api/ps", timeout=5) as answer:
+            return [m["expires_at"] for m in json.load(answer)["models"]]
+
+    def expires_in():
+        return [(datetime.datetime.fromisoformat(t[:26] + "+00:00") - datetime.datetime.now(datetime.timezone.utc)).total_seconds() for t in expires_at()]
+
     with running(devices=("cpu:0",), models=tables(("one",), more="idle_timeout = 2")) as c:
-        for keep_alive in (-1, "10m"):
-            assert asked(keep_alive) > 0
-            time.sleep(3.5)
-            assert shards(c) == {"shard-0"}
+        assert expires_at() == []
+        assert asked(-1) > 0
+        wait_for(lambda: expires_at() == ["9999-12-31T23:59:59Z"])
+        time.sleep(3.5)
+        assert shards(c) == {"shard-0"}
+        assert asked("10m") > 0
+        wait_for(lambda: 590 < expires_in()[0] <= 600)
+        time.sleep(3.5)
+        assert shards(c) == {"shard-0"} and 580 < expires_in()[0] < 598
+        assert c.post("/api/embed", {"model": "one", "input": "fox", "keep_alive": "20m"})[0] == 200
+        wait_for(lambda: 1190 < expires_in()[0] <= 1200)
         assert asked(0, "/api/chat") > 0
         wait_for(lambda: shards(c) == set())
         assert ask(c, "one")[0] == 200  # the next load has the timeout of nodes.toml

@@ -263,6 +263,30 @@ TEST_CASE("orders of clients load and unload, and are answered once") {
   CHECK_FALSE(f.models.find("none"));
 }
 
+TEST_CASE("a snapshot says since when a loaded model is idle, and for how long it stays") {
+  constexpr auto wall_clock = 1'700'000'000'000ms;
+  on_demand_fixture f({{0, "a", 10s, false}, {1, "pinned", 10s, true}, {2, "b", 0s, false}});
+  CHECK(f.models.snapshot(wall_clock).at(0).idle_since == 0); // not loaded
+  CHECK(f.models.snapshot(wall_clock).at(0).keep_alive == 10'000);
+  CHECK(f.models.snapshot(wall_clock).at(1).keep_alive == -1);
+  CHECK(f.models.snapshot(wall_clock).at(2).keep_alive == -1);
+  f.pass(1s);
+  f.load(0);
+  const auto idle = f.models.snapshot(wall_clock);
+  CHECK(idle.at(0).idle_since == 1'700'000'001'000);
+  f.pass(3s);
+  CHECK(f.models.snapshot(wall_clock) == idle); // it is sent once
+  f.ask(0);
+  CHECK(f.models.snapshot(wall_clock).at(0).idle_since == 0); // it has a request
+  f.pass(1s);
+  f.ask(0, 0);
+  CHECK(f.models.snapshot(wall_clock).at(0).idle_since == 1'700'000'005'000);
+  f.models.keep(0, 1min, f.now);
+  CHECK(f.models.snapshot(wall_clock).at(0).keep_alive == 60'000);
+  f.models.keep(0, -1ms, f.now);
+  CHECK(f.models.snapshot(wall_clock).at(0).keep_alive == -1);
+}
+
 TEST_CASE("a client's keep_alive takes the place of idle_timeout until the model is unloaded") {
   on_demand_fixture f({{0, "a", 10s, false}, {1, "pinned", 0s, true}});
   f.load(0);

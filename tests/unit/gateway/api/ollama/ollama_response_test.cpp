@@ -312,7 +312,11 @@ TEST_CASE("the served models in Ollama's words") {
   CHECK(tags[0]["details"]["family"] == "llama");
   const auto running = json::parse(ollama_ps_body(all))["models"];
   CHECK(running[0]["context_length"] == 2048);
-  CHECK(running[0].contains("expires_at"));
+  CHECK(running[0]["expires_at"] == "9999-12-31T23:59:59Z");
+  auto kept = all;
+  kept[0].expires_at = std::chrono::system_clock::time_point(std::chrono::seconds(1'700'000'300));
+  CHECK(json::parse(ollama_ps_body(kept))["models"][0]["expires_at"] ==
+        "2023-11-14T22:18:20.000000000Z");
   const auto shown = json::parse(ollama_show_body(all[0]));
   CHECK(shown["capabilities"] == json{"completion", "tools"});
   CHECK(shown["model_info"]["llama.context_length"] == 2048);
