@@ -21,6 +21,16 @@ std::optional<double> real_of(std::string_view text) {
   return is_one ? std::optional(value) : std::nullopt;
 }
 
+std::vector<std::string> parts_of(const std::string& value) {
+  std::vector<std::string> all;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const auto end = std::min(value.find(',', begin), value.size());
+    all.push_back(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return all;
+}
+
 } // namespace
 
 std::optional<error> translation::read() {
@@ -134,15 +144,8 @@ void translation::take_value(const option& o, const std::string& name, const std
   case kind::sleep: // -1: never
     sleeps_ = !value.starts_with('-');
     return sleeps_ ? take_number(o, name, value) : void(settings_.erase(std::string(o.to)));
-  case kind::names: {
-    std::vector<std::string> all;
-    for (std::size_t begin = 0; begin <= value.size();) {
-      const auto end = std::min(value.find(',', begin), value.size());
-      all.push_back(value.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return take_names(name, std::move(all));
-  }
+  case kind::names:
+    return take_names(name, parts_of(value));
   case kind::host:
     host_ = value;
     return;

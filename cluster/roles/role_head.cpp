@@ -114,6 +114,25 @@ model_card card_of(const cluster_context& context, const language& l) {
   return card;
 }
 
+actors::scheduler_options options_of(process& self, const cluster_context& context,
+                                     const language& l, incarnation_id incarnation) {
+  actors::scheduler_options options;
+  options.limits = limits_of(context, l, incarnation);
+  options.plan = context.record().generations->now;
+  options.first_epoch = epoch_id{incarnation.value};
+  options.card = card_of(context, l);
+  options.report = [&self](const load_report& load) {
+    self.links().send(process_ids::root, actors::well_known::supervisor, message(load));
+  };
+  options.report_status = [&self](phase p, const std::string& reason) { self.report(p, reason); };
+  options.serves = [&self](std::uint32_t generation) {
+    self.links().send(process_ids::root, actors::well_known::supervisor,
+                      message(serves{generation}));
+  };
+  options.now = [] { return std::chrono::steady_clock::now(); };
+  return options;
+}
+
 } // namespace
 
 int run_head(const cluster_context& context, const role_arguments& arguments) {
@@ -149,22 +168,9 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
                                  .tokenizer = loaded->tokenizer,
                                  .resume_window = context.config.model.resume_window,
                                  .calls = loaded->calls.format}));
-  actors::scheduler_options options;
-  options.limits = limits_of(context, *loaded, arguments.incarnation);
-  options.plan = context.record().generations->now;
-  options.first_epoch = epoch_id{arguments.incarnation.value};
+  auto options = options_of(self, context, *loaded, arguments.incarnation);
   options.detokenizer = detokenizer;
   options.peers = peers;
-  options.card = card_of(context, *loaded);
-  options.report = [&self](const load_report& load) {
-    self.links().send(process_ids::root, actors::well_known::supervisor, message(load));
-  };
-  options.report_status = [&self](phase p, const std::string& reason) { self.report(p, reason); };
-  options.serves = [&self](std::uint32_t generation) {
-    self.links().send(process_ids::root, actors::well_known::supervisor,
-                      message(serves{generation}));
-  };
-  options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_pinned(self.system().spawn(actors::scheduler, options));
   // The tokenizer has its own thread, because a long text would delay steps. Scheduler and
   // detokenizer run on the bus's thread: messages between them wake no other thread.

@@ -92,28 +92,8 @@ result<void> check_loading(const toml::table* table, const std::string& path,
   return {};
 }
 
-} // namespace
-
-result<void> read_model(const toml::table* table, const std::string& path,
-                        const std::string& origin, model_config& m,
-                        std::vector<std::string>& files) {
-  toml_section s(table, path, origin);
-  std::string file, directory;
-  std::string kv_cache_dtype = "auto", pools = "mean";
-  s.read("name", m.name);
-  s.read("aliases", m.aliases);
-  s.read("path", file);
-  s.read("models_dir", directory);
-  s.read("files", files);
-  s.read("replicas", m.replicas, 1, pipelines_max);
-  std::string load = directory.empty() ? "always" : "on-demand";
-  s.read("load", load);
-  s.read("pin", m.is_pinned);
-  s.read_seconds("idle_timeout", m.idle_timeout, 0, 30 * 86400);
-  s.read_seconds("load_timeout", m.load_timeout, 1, 86400);
-  s.read("nodes", m.nodes);
-  s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
-  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
+// The keys that limit and order requests.
+void read_scheduling(toml_section& s, model_config& m) {
   s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
   s.read("max_batch_total_tokens", m.max_batch_total_tokens, 16, 1ull << 40);
@@ -132,8 +112,14 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
   s.read_seconds("recovery_timeout", m.recovery_timeout, 0, 86400);
   s.read_seconds("resume_window", m.resume_window, 1, 86400);
+}
+
+// The keys that choose devices and how they compute.
+void read_computing(toml_section& s, model_config& m) {
+  s.read("nodes", m.nodes);
+  s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
+  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
-  s.read("kv_cache_dtype", kv_cache_dtype);
   s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
   s.read("threads_per_shard", m.threads_per_shard, 1, threads_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
@@ -141,32 +127,11 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read("quantization", m.quantization);
   s.read("quantization_group_size", m.quantization_group_size, 32, 128);
   s.read("enforce_eager", m.enforce_eager);
-  s.read("pooling", pools);
-  if (auto ok = read_sampling(s, path, origin, m); !ok)
-    return ok;
-  if (auto ok = s.finish(); !ok)
-    return ok;
-  m.path = file;
-  m.models_dir = directory;
-  const bool is_directory = table && (table->get("models_dir") || table->get("files"));
-  if (is_directory)
-    if (auto ok = check_directory(*table, path, origin, m, files); !ok)
-      return ok;
-  if (auto ok = check_loading(table, path, origin, load, m); !ok)
-    return ok;
-  if (is_explicit_reference(file)) {
-    auto found = path_of_model(file, hub_settings_here());
-    if (!found)
-      return bad_key(origin, path + ".path",
-                     fmt::format("{}.path: {}", path, found.error().message));
-    m.path = *std::move(found);
-  }
-  if (!is_directory && !is_name(m.name))
-    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
-  if (!is_directory && file.empty())
-    return bad_key(origin, path + ".path",
-                   path + ".path is missing: the GGUF file or model directory to serve, or "
-                          "models_dir for a directory of them");
+}
+
+// Values that are one of several.
+result<void> check_choices(const std::string& path, const std::string& origin,
+                           const model_config& m) {
   if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
     return bad_key(origin, path + ".scheduling_policy",
                    fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
@@ -187,6 +152,66 @@ result<void> read_model(const toml::table* table, const std::string& path,
     return bad_key(origin, path + ".quantization_group_size",
                    fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
                                m.quantization_group_size));
+  return {};
+}
+
+// A reference to a model of the hub becomes its path in the hub's cache.
+result<void> set_path(const std::string& file, const std::string& path, const std::string& origin,
+                      model_config& m) {
+  m.path = file;
+  if (!is_explicit_reference(file))
+    return {};
+  auto found = path_of_model(file, hub_settings_here());
+  if (!found)
+    return bad_key(origin, path + ".path", fmt::format("{}.path: {}", path, found.error().message));
+  m.path = *std::move(found);
+  return {};
+}
+
+} // namespace
+
+result<void> read_model(const toml::table* table, const std::string& path,
+                        const std::string& origin, model_config& m,
+                        std::vector<std::string>& files) {
+  toml_section s(table, path, origin);
+  std::string file, directory;
+  std::string kv_cache_dtype = "auto", pools = "mean";
+  s.read("name", m.name);
+  s.read("aliases", m.aliases);
+  s.read("path", file);
+  s.read("models_dir", directory);
+  s.read("files", files);
+  s.read("replicas", m.replicas, 1, pipelines_max);
+  std::string load = directory.empty() ? "always" : "on-demand";
+  s.read("load", load);
+  s.read("pin", m.is_pinned);
+  s.read_seconds("idle_timeout", m.idle_timeout, 0, 30 * 86400);
+  s.read_seconds("load_timeout", m.load_timeout, 1, 86400);
+  read_scheduling(s, m);
+  read_computing(s, m);
+  s.read("kv_cache_dtype", kv_cache_dtype);
+  s.read("pooling", pools);
+  if (auto ok = read_sampling(s, path, origin, m); !ok)
+    return ok;
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  m.models_dir = directory;
+  const bool is_directory = table && (table->get("models_dir") || table->get("files"));
+  if (is_directory)
+    if (auto ok = check_directory(*table, path, origin, m, files); !ok)
+      return ok;
+  if (auto ok = check_loading(table, path, origin, load, m); !ok)
+    return ok;
+  if (auto ok = set_path(file, path, origin, m); !ok)
+    return ok;
+  if (!is_directory && !is_name(m.name))
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+  if (!is_directory && file.empty())
+    return bad_key(origin, path + ".path",
+                   path + ".path is missing: the GGUF file or model directory to serve, or "
+                          "models_dir for a directory of them");
+  if (auto ok = check_choices(path, origin, m); !ok)
+    return ok;
   if (auto ok = read_pooling(pools, path, origin, m); !ok)
     return ok;
   return read_kv_format(kv_cache_dtype, path, origin, m);

@@ -25,6 +25,7 @@ public:
   // make_plan.
   result<bool> take(const generations& m);
 
+  const std::string& name() const { return agent_.name; } // the agent's
   // The shards of all generations that the root last published.
   std::vector<actors::child_spec> shards() const;
   // The plans of these generations of one pipeline, the serving one first.

@@ -43,6 +43,115 @@ bool is_taken(const result<bool>& took) {
   return took && *took;
 }
 
+// The agent between its shards' supervisor and the root. Callbacks come from the actors' thread and
+// from the links' thread.
+class shard_group {
+public:
+  explicit shard_group(agent_state& local) : local_(local), serving_(local.serving()) {}
+
+  // Call it first. The callbacks of the result use this object, `self` and `launcher`.
+  actors::supervisor_config config_of(process& self, child_launcher& launcher);
+  // From now on the root's orders reach the supervisor.
+  void obey(const actors::supervisor_actor& supervisor);
+  void stop() { is_stopping_ = true; }
+  bool has_failed() const { return has_failed_; } // whether one of its shards failed to stop
+
+private:
+  void give_up(const status& failed);
+  void report_ended(const actors::child_spec& spec);
+  void take(const actors::supervisor_actor& supervisor, generations&& order);
+  void send_to_root(message&& m) {
+    self_->links().post(process_ids::root, actors::well_known::supervisor, std::move(m));
+  }
+
+  agent_state& local_;
+  process* self_ = nullptr;
+  child_launcher* launcher_ = nullptr;
+  std::atomic<bool> is_stopping_{false}, has_failed_{false};
+  std::mutex serving_mutex_;
+  std::set<std::uint32_t> serving_;
+};
+
+actors::supervisor_config shard_group::config_of(process& self, child_launcher& launcher) {
+  self_ = &self;
+  launcher_ = &launcher;
+  actors::supervisor_config config;
+  config.name = local_.name();
+  config.children = local_.shards();
+  launcher_->serve(config);
+  launcher_->observe([this](const actors::child_exited& m) {
+    if (!is_stopping_ || !m.has_failed)
+      return;
+    spdlog::error("{} while it was stopped: {}", m.name, m.how);
+    has_failed_ = true;
+  });
+  config.changed = [this](const std::vector<status>& shards) {
+    for (const auto& s : shards) // one message each: it waits for room on the route
+      send_to_root(message(s));
+  };
+  config.escalate = [this](const status& failed) { give_up(failed); };
+  config.retired = [this, here = config.retired](const actors::child_spec& spec) {
+    here(spec);
+    report_ended(spec);
+  };
+  config.stopped = [this] { self_->stop(); };
+  return config;
+}
+
+// The root gives up new generations; without the serving shards this node is useless.
+void shard_group::give_up(const status& failed) {
+  {
+    std::lock_guard lock(serving_mutex_);
+    if (!serving_.contains(process_ids::generation_of(failed.process)))
+      return;
+  }
+  self_->report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
+}
+
+// The root frees the memory of a model that is unloaded once its shards have ended.
+void shard_group::report_ended(const actors::child_spec& spec) {
+  if (spec.role != role::shard)
+    return;
+  status ended;
+  ended.process = spec.process;
+  ended.role = role::shard;
+  ended.name = spec.name;
+  ended.phase = phase::stopped;
+  send_to_root(message(ended));
+}
+
+void shard_group::obey(const actors::supervisor_actor& supervisor) {
+  self_->links().publish(actors::well_known::supervisor,
+                         [this, supervisor](const envelope&, message&& m) {
+                           if (auto* s = std::get_if<status>(&m)) {
+                             caf::anon_send(supervisor, std::move(*s));
+                           } else if (const auto* d = std::get_if<drain>(&m)) {
+                             stop();
+                             caf::anon_send(supervisor, *d);
+                           } else if (const auto* j = std::get_if<joined>(&m)) {
+                             if (is_taken(local_.take(*j)))
+                               send_to_root(std::move(m));
+                           } else if (auto* g = std::get_if<generations>(&m)) {
+                             take(supervisor, std::move(*g));
+                           } else {
+                             self_->links().count_unknown();
+                           }
+                         });
+}
+
+void shard_group::take(const actors::supervisor_actor& supervisor, generations&& order) {
+  if (!is_taken(local_.take(order)))
+    return;
+  for (const auto& plan : local_.plans(order.pipeline))
+    launcher_->know(plan);
+  std::unique_lock lock(serving_mutex_);
+  const bool is_other = std::exchange(serving_, local_.serving()) != local_.serving();
+  lock.unlock();
+  if (is_other)
+    self_->report(phase::ready); // replaces the failure of earlier shards
+  caf::anon_send(supervisor, actors::wanted_children{local_.shards()});
+}
+
 } // namespace
 
 int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
@@ -57,6 +166,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   }
   const auto& agent = *own;
   agent_state local(all, agent); // used by the links' thread, which `started` joins
+  shard_group shards(local);     // as well
   auto started = process::start({.process = agent.process,
                                  .incarnation = arguments.incarnation,
                                  .as = role::agent,
@@ -74,87 +184,24 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   // When a shard dies, its forked copy is reparented to this process.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   end_left_over(all);
-  std::atomic<bool> is_stopping{false};
-  std::atomic<bool> has_failed{false}; // whether one of its shards failed to stop
   child_watch watch;
   incarnation_clock incarnations(cluster.dir, agent.name, wall_micros);
   child_launcher launcher(watch, all, arguments.config, incarnations);
 
-  actors::supervisor_config config;
-  config.name = agent.name;
-  config.children = local.shards();
-  launcher.serve(config);
-  launcher.observe([&](const actors::child_exited& m) {
-    if (!is_stopping || !m.has_failed)
-      return;
-    spdlog::error("{} while it was stopped: {}", m.name, m.how);
-    has_failed = true;
-  });
-  config.changed = [&self](const std::vector<status>& shards) {
-    for (const auto& s : shards) // one message each: it waits for room on the route
-      self.links().post(process_ids::root, actors::well_known::supervisor, message(s));
-  };
-  // The root gives up new generations; without the serving shards this node is useless.
-  std::mutex serving_mutex;
-  auto serving = local.serving();
-  config.escalate = [&](const status& failed) {
-    {
-      std::lock_guard lock(serving_mutex);
-      if (!serving.contains(process_ids::generation_of(failed.process)))
-        return;
-    }
-    self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
-  };
-  // The root frees the memory of a model that is unloaded once its shards have ended.
-  config.retired = [&self, here = config.retired](const actors::child_spec& spec) {
-    here(spec);
-    if (spec.role != role::shard)
-      return;
-    status ended;
-    ended.process = spec.process;
-    ended.role = role::shard;
-    ended.name = spec.name;
-    ended.phase = phase::stopped;
-    self.links().post(process_ids::root, actors::well_known::supervisor, message(ended));
-  };
-  config.stopped = [&self] { self.stop(); };
-  auto supervisor = self.own_typed(self.system().spawn(actors::supervisor, config));
+  auto supervisor =
+      self.own_typed(self.system().spawn(actors::supervisor, shards.config_of(self, launcher)));
   launcher.reports_to(supervisor);
-  self.links().publish(
-      actors::well_known::supervisor, [&, supervisor](const envelope&, message&& m) {
-        if (auto* s = std::get_if<status>(&m)) {
-          caf::anon_send(supervisor, std::move(*s));
-        } else if (const auto* d = std::get_if<drain>(&m)) {
-          is_stopping = true;
-          caf::anon_send(supervisor, *d);
-        } else if (const auto* j = std::get_if<joined>(&m)) {
-          if (is_taken(local.take(*j)))
-            self.links().post(process_ids::root, actors::well_known::supervisor, std::move(m));
-        } else if (const auto* g = std::get_if<generations>(&m)) {
-          if (!is_taken(local.take(*g)))
-            return;
-          for (const auto& plan : local.plans(g->pipeline))
-            launcher.know(plan);
-          std::unique_lock lock(serving_mutex);
-          const bool is_other = std::exchange(serving, local.serving()) != local.serving();
-          lock.unlock();
-          if (is_other)
-            self.report(phase::ready); // replaces the failure of earlier shards
-          caf::anon_send(supervisor, actors::wanted_children{local.shards()});
-        } else {
-          self.links().count_unknown();
-        }
-      });
+  shards.obey(supervisor);
   self.forward_peer_events(supervisor);
   // Reports every shard to a root that (re)connects.
   self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });
   self.begin();
   self.report(phase::ready);
   self.wait();
-  is_stopping = true;
+  shards.stop();
   caf::anon_send(supervisor, drain{});
   self.wait_stopped();
-  return has_failed ? exit_process_failed : 0;
+  return shards.has_failed() ? exit_process_failed : 0;
 }
 
 } // namespace baton::cluster

@@ -140,6 +140,35 @@ void report_when_drained(process& self, const std::shared_ptr<gateway::gateway_s
   });
 }
 
+std::vector<gateway::head_actors> actors_of(process& self, const std::vector<head_entry>& heads) {
+  std::vector<gateway::head_actors> all;
+  for (const auto& [pipeline, name] : heads)
+    all.push_back({make_proxy<actors::scheduler_actor>(self.system(), self.links(), pipeline.head,
+                                                       actors::well_known::scheduler),
+                   make_proxy<actors::tokenizer_actor>(self.system(), self.links(), pipeline.head,
+                                                       actors::well_known::tokenizer)});
+  return all;
+}
+
+// Messages for the gateway go to the client of their pipeline.
+void deliver_to_clients(process& self, const std::shared_ptr<gateway::gateway_state>& state,
+                        const std::vector<head_entry>& heads,
+                        const std::vector<gateway::pipeline_client_actor>& pipeline_clients) {
+  if (pipeline_clients.empty())
+    subscribe_to_root(self, state);
+  else
+    deliver_to_chosen<actors::gateway_actor>(
+        self.links(), actors::well_known::gateway,
+        [pipeline_clients, heads](const envelope& e, const message& m) -> actors::gateway_actor {
+          return pipeline_clients[client_of(e.source, m, heads)];
+        });
+  for (const auto& pipeline_client : pipeline_clients) {
+    self.forward_peer_events(pipeline_client);
+    self.on_tick(
+        [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
+  }
+}
+
 } // namespace
 
 int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
@@ -171,15 +200,8 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto heads = heads_of(cluster.config);
   auto state = std::make_shared<gateway::gateway_state>(
       settings(cluster, self.self(), heads, *std::move(keys)));
-  std::vector<gateway::head_actors> actors_of_heads;
-  for (const auto& [pipeline, name] : heads)
-    actors_of_heads.push_back(
-        {make_proxy<actors::scheduler_actor>(self.system(), self.links(), pipeline.head,
-                                             actors::well_known::scheduler),
-         make_proxy<actors::tokenizer_actor>(self.system(), self.links(), pipeline.head,
-                                             actors::well_known::tokenizer)});
   const auto [router, pipeline_clients] =
-      gateway::spawn_request_router(self.system(), state, actors_of_heads);
+      gateway::spawn_request_router(self.system(), state, actors_of(self, heads));
   self.own_typed(router);
   for (const auto& pipeline_client : pipeline_clients)
     self.own_pinned(pipeline_client);
@@ -195,18 +217,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   }
   const std::shared_ptr<gateway::api_servers> servers = *std::move(opened);
   files->attach(state, servers);
-  if (pipeline_clients.empty())
-    subscribe_to_root(self, state);
-  else
-    deliver_to_chosen<actors::gateway_actor>(
-        self.links(), actors::well_known::gateway,
-        [pipeline_clients = pipeline_clients, heads](const envelope& e, const message& m)
-            -> actors::gateway_actor { return pipeline_clients[client_of(e.source, m, heads)]; });
-  for (const auto& pipeline_client : pipeline_clients) {
-    self.forward_peer_events(pipeline_client);
-    self.on_tick(
-        [pipeline_client = pipeline_client] { caf::anon_send(pipeline_client, actors::tick{}); });
-  }
+  deliver_to_clients(self, state, heads, pipeline_clients);
   report_ready(self, state, files);
   report_when_drained(self, state);
   self.begin();

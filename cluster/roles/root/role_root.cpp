@@ -15,6 +15,31 @@
 
 namespace baton::cluster {
 
+namespace {
+
+// Machines that ask to join reach the root.
+void attach(join_server& join, process& self, root& all, const cluster_base& cluster) {
+  self.on_tick([&join] { join.tick(); });
+  self.on_key([&join](const key_pair& own) { join.use_key(own); });
+  join.on_keys([&all] { all.keys_changed(); });
+  join.on_failed(
+      [&all](const std::string& node, const std::string& why) { all.cannot(node, why); });
+  join.on_joined([&all](const std::string& node, const machine_facts& facts) {
+    all.joined_late(node, facts);
+  });
+  for (const auto& [node, facts] : join.gathered()) // joined before the callback was set
+    if (!cluster.made_with.known.contains(node))
+      all.joined_late(node, facts);
+}
+
+void detach(join_server& join) {
+  join.on_failed(nullptr);
+  join.on_joined(nullptr);
+  join.on_keys(nullptr);
+}
+
+} // namespace
+
 int run_root(const cluster_contexts& pipelines, const up_options& options, join_server* join) {
   const auto& cluster = pipelines.base;
   auto refuse = [&](const error& e) {
@@ -55,29 +80,15 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   progress progress_line(pipelines, options.json);
   auto all = std::make_unique<root>(pipelines, options.config, *config, incarnations, self,
                                     progress_line, join, **models);
-  if (join) {
-    self.on_tick([join] { join->tick(); });
-    self.on_key([join](const key_pair& own) { join->use_key(own); });
-    join->on_keys([&] { all->keys_changed(); });
-    join->on_failed(
-        [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
-    join->on_joined([&](const std::string& node, const machine_facts& facts) {
-      all->joined_late(node, facts);
-    });
-    for (const auto& [node, facts] : join->gathered()) // joined before the callback was set
-      if (!cluster.made_with.known.contains(node))
-        all->joined_late(node, facts);
-  }
+  if (join)
+    attach(*join, self, *all, cluster);
   self.begin();
   bool came_up = progress_line.wait_ready([&] { return self.wait_briefly(); });
   if (came_up)
     self.wait();
   progress_line.draining();
-  if (join) {
-    join->on_failed(nullptr);
-    join->on_joined(nullptr);
-    join->on_keys(nullptr);
-  }
+  if (join)
+    detach(*join);
   const auto end = all->shut_down(came_up, came_up ? cluster.config.shutdown_timeout
                                                    : std::chrono::milliseconds(0));
   const auto left = everybody(pipelines, all->plan(), (*models)->workers());

@@ -139,14 +139,44 @@ private:
   time_point looked_;
 };
 
+// Returns in the first process at once, and in its copy when that is the next incarnation.
+void wait_as_copy(int copies, role_arguments& arguments) {
+  const auto orders = fork_standby(copies);
+  if (!orders)
+    return;
+  arguments.incarnation = orders->incarnation;
+  arguments.kv_file = orders->file < 0 ? std::nullopt : std::optional(orders->file);
+}
+
+// A stage without its engine: its place, and whom it talks to.
+actors::stage_config stage_of(process& self, const cluster_context& context,
+                              const cluster_plan& all, const shard_plan& plan) {
+  actors::stage_config config;
+  config.stage = plan.stage;
+  config.stages = all.stages;
+  config.rank = plan.rank;
+  config.width = all.width;
+  config.head = process_ids::head(context.pipeline());
+  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), config.head,
+                                                         actors::well_known::scheduler);
+  config.peers.stage =
+      proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
+  config.connect = [&self](const stage_address& other) {
+    if (auto linked = self.links().connect(other.process, other.endpoint); !linked)
+      spdlog::error("cannot connect to another shard: {}", linked.error().message);
+  };
+  config.now_micros = now_micros;
+  return config;
+}
+
 } // namespace
 
 int run_shard(const cluster_context& context, const role_arguments& first,
               const engine_wrapper& wrap) {
   auto arguments = first;
-  const auto refused = [](const error& why) {
+  const auto refused = [](const error& why, int status = exit_permanent) {
     spdlog::error("{}", why.message);
-    return exit_permanent;
+    return status;
   };
   const auto* of = context.plan_of(arguments.generation);
   if (of == nullptr) { // its agent will be informed
@@ -166,10 +196,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
       !ok) // written while it was read
     return refused(ok.error());
   if (arguments.copies && made->may_fork_standby())
-    if (const auto orders = fork_standby(*arguments.copies)) {
-      arguments.incarnation = orders->incarnation;
-      arguments.kv_file = orders->file < 0 ? std::nullopt : std::optional(orders->file);
-    }
+    wait_as_copy(*arguments.copies, arguments);
   const auto agents = agents_of(context.config);
   const auto* agent = agent_on(agents, plan.on);
   if (agent == nullptr)
@@ -182,10 +209,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                  .supervisor = agent->process,
                                  .supervisor_endpoint = context.where.find(agent->listens_as)},
                                 context.where, /*actor_threads=*/1);
-  if (!started) {
-    spdlog::error("{}", started.error().message);
-    return exit_failed;
-  }
+  if (!started)
+    return refused(started.error(), exit_failed);
   auto& self = **started;
   outlive_parent(context.dir, plan.name, arguments.incarnation);
   const auto group = join_group(self, all, plan, arguments.group_file);
@@ -193,30 +218,14 @@ int run_shard(const cluster_context& context, const role_arguments& first,
     return refused(group.error());
   if (auto ok = made->finish(**file, arguments.kv_file, group->ranks); !ok)
     return refused(ok.error());
-  auto computes = made->engine();
-  if (wrap)
-    computes = wrap(std::move(computes));
+  auto computes = wrap ? wrap(made->engine()) : made->engine();
   const auto watch = std::make_shared<actors::step_watch>(all.width > 1 ? actors::limits_in_group()
                                                                         : actors::step_limits{});
   const auto engine = std::make_shared<watched_engine>(std::move(computes), watch);
-  actors::stage_config config;
-  config.stage = plan.stage;
-  config.stages = all.stages;
-  config.rank = plan.rank;
-  config.width = all.width;
-  config.group = group->group;
-  config.head = process_ids::head(context.pipeline());
-  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), config.head,
-                                                         actors::well_known::scheduler);
-  config.peers.stage =
-      proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
-  config.connect = [&self](const stage_address& other) {
-    if (auto linked = self.links().connect(other.process, other.endpoint); !linked)
-      spdlog::error("cannot connect to another shard: {}", linked.error().message);
-  };
+  auto config = stage_of(self, context, all, plan);
   config.announcement = announcement_of(plan, all, arguments.incarnation, engine->limits());
+  config.group = group->group;
   config.engine = engine;
-  config.now_micros = now_micros;
   config.take_over = made->take_over();
   // The stage has its own thread: a step takes milliseconds, and would delay other actors.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));

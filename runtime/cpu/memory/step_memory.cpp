@@ -10,81 +10,121 @@ std::size_t padded(std::size_t columns) {
   return (columns + panel_rows - 1) / panel_rows * panel_rows;
 }
 
-void assign_buffers(step_memory& m, layout_cursor& cursor, const model::description& model,
-                    std::size_t logits, std::size_t rows, activation_width width) {
-  const auto floats_of = [&](std::size_t count, std::size_t columns) {
-    return float_rows{cursor.part<float>(count * padded(columns)), padded(columns)};
-  };
-  const auto input_of = [&](std::size_t count, std::size_t columns) {
+// Cuts buffers of `rows` rows off the allocation.
+class buffer_cutter {
+public:
+  buffer_cutter(layout_cursor& cursor, std::size_t rows, activation_width width)
+      : cursor_(cursor), rows_(rows), width_(width) {}
+
+  float_rows floats_of(std::size_t count, std::size_t columns) {
+    return {cursor_.part<float>(count * padded(columns)), padded(columns)};
+  }
+  input_rows input_of(std::size_t count, std::size_t columns) {
     const std::size_t stride =
-        (columns / block_columns * activation_block_bytes(width) + 63) / 64 * 64;
-    return input_rows{floats_of(count, columns), cursor.part<std::byte>(count * stride), stride};
-  };
-  const auto floats = [&](std::size_t columns) { return floats_of(rows, columns); };
-  const auto input = [&](std::size_t columns) { return input_of(rows, columns); };
-  m.hidden = floats(model.hidden_size);
-  m.normed = input(model.hidden_size);
+        (columns / block_columns * activation_block_bytes(width_) + 63) / 64 * 64;
+    return {floats_of(count, columns), cursor_.part<std::byte>(count * stride), stride};
+  }
+  float_rows floats(std::size_t columns) { return floats_of(rows_, columns); }
+  input_rows input(std::size_t columns) { return input_of(rows_, columns); }
+  template <class T>
+  T* part(std::size_t count) {
+    return cursor_.part<T>(count);
+  }
+
+private:
+  layout_cursor& cursor_;
+  std::size_t rows_;
+  activation_width width_;
+};
+
+// The columns of what mixes rows: attention, or a recurrence.
+std::size_t mixed_max(const model::description& model) {
+  return std::max<std::size_t>(model.q_size_max(),
+                               model.recurrence ? model.recurrence->output_size : 0);
+}
+
+void assign_attention(step_memory& m, buffer_cutter& cut, const model::description& model) {
   const auto widest = model.largest_heads();
-  m.query = floats(model.q_size_max());
-  m.key = floats(std::size_t{widest.kv_count} * widest.size);
-  m.value = floats(std::size_t{widest.kv_count} * widest.size);
+  m.query = cut.floats(model.q_size_max());
+  m.key = cut.floats(std::size_t{widest.kv_count} * widest.size);
+  m.value = cut.floats(std::size_t{widest.kv_count} * widest.size);
   if (model.has_value_norm)
-    m.value_gain = cursor.part<float>(head_size_max);
-  if (model.has_ffn_beside_experts)
-    m.beside = floats(model.hidden_size);
-  if (model.layer_input_size > 0) {
-    m.layer_inputs = floats(std::size_t{model.layer_input_size} * model.layer_count);
-    m.layer_gated = input(model.layer_input_size);
-  }
-  const auto& recurrence = model.recurrence;
-  const std::size_t mixed_max =
-      std::max<std::size_t>(model.q_size_max(), recurrence ? recurrence->output_size : 0);
-  m.attended = input(mixed_max);
+    m.value_gain = cut.part<float>(head_size_max);
+  m.attended = cut.input(mixed_max(model));
   if (model.has_attention_gate)
-    m.attention_gate = floats(model.q_size_max());
-  if (recurrence) {
-    m.recurrence.mixed = floats(recurrence->channels);
-    m.recurrence.convolved = floats(recurrence->channels);
-    m.recurrence.gate = floats(recurrence->output_size);
-    if (recurrence->kind == model::mixer_kind::short_convolution) {
-      m.recurrence.input_gate = floats(recurrence->channels);
-    } else {
-      m.recurrence.strength = floats(recurrence->value_head_count);
-      m.recurrence.decay = floats(recurrence->value_head_count);
-      m.recurrence.query_gain = cursor.part<float>(recurrence->key_size);
-      m.recurrence.key_gain = cursor.part<float>(recurrence->key_size);
-    }
+    m.attention_gate = cut.floats(model.q_size_max());
+}
+
+void assign_recurrence(step_memory& m, buffer_cutter& cut,
+                       const model::recurrence_description& sizes) {
+  m.recurrence.mixed = cut.floats(sizes.channels);
+  m.recurrence.convolved = cut.floats(sizes.channels);
+  m.recurrence.gate = cut.floats(sizes.output_size);
+  if (sizes.kind == model::mixer_kind::short_convolution) {
+    m.recurrence.input_gate = cut.floats(sizes.channels);
+  } else {
+    m.recurrence.strength = cut.floats(sizes.value_head_count);
+    m.recurrence.decay = cut.floats(sizes.value_head_count);
+    m.recurrence.query_gain = cut.part<float>(sizes.key_size);
+    m.recurrence.key_gain = cut.part<float>(sizes.key_size);
   }
-  const std::size_t slots = rows * model.expert_used_count;
+}
+
+// `slots`: rows times the experts of each.
+void assign_ffn(step_memory& m, buffer_cutter& cut, const model::description& model,
+                std::size_t slots) {
+  if (model.has_ffn_beside_experts)
+    m.beside = cut.floats(model.hidden_size);
   if (slots > 0) {
-    m.experts.scores = floats(model.expert_count);
-    m.experts.choices = cursor.part<expert_choice>(slots);
-    m.experts.gathered = input_of(slots, model.hidden_size);
-    m.experts.gated = input_of(slots, model.expert_ffn_size);
+    m.experts.scores = cut.floats(model.expert_count);
+    m.experts.choices = cut.part<expert_choice>(slots);
+    m.experts.gathered = cut.input_of(slots, model.hidden_size);
+    m.experts.gated = cut.input_of(slots, model.expert_ffn_size);
   }
   if (slots > 0 && model.shared_ffn_size > 0) {
-    m.experts.shared = input(model.shared_ffn_size);
-    m.experts.shared_score = floats(1);
+    m.experts.shared = cut.input(model.shared_ffn_size);
+    m.experts.shared_score = cut.floats(1);
   }
   if (slots == 0 || model.is_mixed())
-    m.gated = input(model.ffn_size_max());
+    m.gated = cut.input(model.ffn_size_max());
+}
+
+void assign_threads(step_memory& m, buffer_cutter& cut, const model::description& model,
+                    std::size_t slots) {
   const std::size_t columns_max =
-      std::max<std::size_t>({model.hidden_size, mixed_max, model.ffn_size_max(),
+      std::max<std::size_t>({model.hidden_size, mixed_max(model), model.ffn_size_max(),
                              model.expert_ffn_size, model.shared_ffn_size, model.layer_input_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
-    each = {.gate = floats_of(rows_together, panels_together * panel_rows),
-            .up = floats_of(rows_together, panels_together * panel_rows),
-            .arranged = cursor.part<std::byte>(arranged)};
+    each = {.gate = cut.floats_of(rows_together, panels_together * panel_rows),
+            .up = cut.floats_of(rows_together, panels_together * panel_rows),
+            .arranged = cut.part<std::byte>(arranged)};
     if (model.layer_input_size > 0)
-      each.layer_row = cursor.part<float>(std::size_t{model.layer_input_size} * model.layer_count);
+      each.layer_row = cut.part<float>(std::size_t{model.layer_input_size} * model.layer_count);
     if (slots > 0) {
-      each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
-      each.slots = cursor.part<expert_slot>(slots);
-      each.ranked = cursor.part<float>(model.expert_count);
+      each.first_slot = cut.part<std::uint32_t>(model.expert_count + 2);
+      each.slots = cut.part<expert_slot>(slots);
+      each.ranked = cut.part<float>(model.expert_count);
     }
   }
-  m.logits = logits > 0 ? floats(logits) : float_rows{};
+}
+
+void assign_buffers(step_memory& m, layout_cursor& cursor, const model::description& model,
+                    std::size_t logits, std::size_t rows, activation_width width) {
+  buffer_cutter cut(cursor, rows, width);
+  const std::size_t slots = rows * model.expert_used_count;
+  m.hidden = cut.floats(model.hidden_size);
+  m.normed = cut.input(model.hidden_size);
+  assign_attention(m, cut, model);
+  if (model.layer_input_size > 0) {
+    m.layer_inputs = cut.floats(std::size_t{model.layer_input_size} * model.layer_count);
+    m.layer_gated = cut.input(model.layer_input_size);
+  }
+  if (model.recurrence)
+    assign_recurrence(m, cut, *model.recurrence);
+  assign_ffn(m, cut, model, slots);
+  assign_threads(m, cut, model, slots);
+  m.logits = logits > 0 ? cut.floats(logits) : float_rows{};
 }
 
 } // namespace

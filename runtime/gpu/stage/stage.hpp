@@ -79,6 +79,7 @@ private:
   void upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t buffer_index);
   void compute();
   void run_layer(std::uint32_t index);
+  void rotate(std::uint32_t index);
   void gate_and_up(const ffn_weights& ffn, std::uint32_t width);
   void run_shared(const layer_weights& layer);
   void norm(const float* added_gain, const float* gain, bool copies = false,

@@ -58,18 +58,13 @@ void stage::multiply(std::uint64_t outputs, std::uint64_t columns, const void* i
                       weights);
 }
 
-void stage::run_layer(std::uint32_t index) {
+// Norms and rotates queries and keys, and writes keys and values to the cache.
+void stage::rotate(std::uint32_t index) {
   const auto& m = model_;
   const layer_weights& w = weights_.layers[index];
   const plugin::layer& layer = layers_[index];
   const std::uint64_t query = std::uint64_t{m.head_count} * m.head_size,
-                      kv = std::uint64_t{m.kv_head_count} * m.head_size, hidden = m.hidden_size;
-  norm(index > 0 ? weights_.layers[index - 1].post_ffn_norm : nullptr, w.attention_norm,
-       !m.has_pre_norms);
-  multiply(query + 2 * kv, hidden, normed_.as<void>(), w.projection, projected_.as<void>(), false,
-           rows_->rows());
-  if (m.has_parallel_ffn) // reads the same rows
-    gate_and_up(w.ffn.front(), m.ffn_size);
+                      kv = std::uint64_t{m.kv_head_count} * m.head_size;
   const bool are_whole = m.head_norms == plugin::head_norm::whole_rows;
   if (are_whole)
     on_->kernels().norm_parts({.kind = with_.weights,
@@ -104,6 +99,21 @@ void stage::run_layer(std::uint32_t index) {
   r.growth_offset = m.growth_offset;
   r.growth_length = m.growth_length;
   on_->kernels().rotate(r, on_->stream());
+}
+
+void stage::run_layer(std::uint32_t index) {
+  const auto& m = model_;
+  const layer_weights& w = weights_.layers[index];
+  const plugin::layer& layer = layers_[index];
+  const std::uint64_t query = std::uint64_t{m.head_count} * m.head_size,
+                      kv = std::uint64_t{m.kv_head_count} * m.head_size, hidden = m.hidden_size;
+  norm(index > 0 ? weights_.layers[index - 1].post_ffn_norm : nullptr, w.attention_norm,
+       !m.has_pre_norms);
+  multiply(query + 2 * kv, hidden, normed_.as<void>(), w.projection, projected_.as<void>(), false,
+           rows_->rows());
+  if (m.has_parallel_ffn) // reads the same rows
+    gate_and_up(w.ffn.front(), m.ffn_size);
+  rotate(index);
   attend_args a{};
   a.kind = with_.weights;
   a.heads = m.head_count;
@@ -112,7 +122,7 @@ void stage::run_layer(std::uint32_t index) {
   a.out = attended_.as<void>();
   a.window = layer.window;
   a.soft_cap = m.attention_soft_cap;
-  a.kv = r.kv;
+  a.kv = kv_of(index);
   a.sinks = w.sinks;
   attention_->attend(a, *rows_);
   multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
