@@ -3,6 +3,7 @@
 #include "cluster/files/memory_file.hpp"
 #include "runtime/model/description.hpp"
 #include "runtime/model/gguf/gguf.hpp"
+#include "runtime/text/vocabulary/vocabulary.hpp"
 
 #include <unistd.h>
 
@@ -95,14 +96,26 @@ result<model::gguf_file> headers_of(const pull_plan& plan, const hub_settings& s
   return *std::move(all);
 }
 
+// A model whose kind of tokenizer is not read would be refused only after its download.
+result<void> check_contents(const model::gguf_file& file) {
+  if (const auto model = model::describe(file); !model)
+    return model.error();
+  text::vocabulary vocabulary;
+  const auto name = file.get_string("tokenizer.ggml.model");
+  if (!name)
+    return {};
+  vocabulary.model = *name;
+  const auto valid = text::validate(vocabulary); // of a vocabulary without tokens
+  return !valid && valid.error().code == errc::unsupported_model ? valid : result<void>();
+}
+
 } // namespace
 
 result<void> check_header_bytes(std::span<const char> beginning, std::uint64_t file_bytes) {
   const auto file = header_in(beginning, file_bytes);
   if (!file)
     return file.error();
-  const auto model = model::describe(*file);
-  return model ? result<void>() : model.error();
+  return check_contents(*file);
 }
 
 result<void> check_header(const pull_plan& plan, const hub_settings& settings,
@@ -110,14 +123,14 @@ result<void> check_header(const pull_plan& plan, const hub_settings& settings,
   if (plan.choice.gguf.empty() || plan.bytes_missing == 0)
     return {};
   const auto file = headers_of(plan, settings, events);
-  const auto model = file ? model::describe(*file) : result<model::description>(file.error());
-  if (model)
+  const auto checked = file ? check_contents(*file) : result<void>(file.error());
+  if (checked)
     return {};
-  const auto code = model.error().code;
+  const auto code = checked.error().code;
   if (code != errc::unsupported_model && code != errc::bad_model_file)
     return {};
   return fail(code, "{}: {} does not run here, and is not downloaded: {}", text_of(plan.reference),
-              plan.choice.gguf, model.error().message);
+              plan.choice.gguf, checked.error().message);
 }
 
 } // namespace baton::cluster

@@ -9,9 +9,11 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/beast/websocket/stream.hpp>
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <memory>
 
 namespace baton::gateway {
 namespace {

@@ -71,9 +71,7 @@ result<form_input> chosen_of(std::vector<form_field> fields) {
     }
   }
   if (found == fields.end()) {
-    return fail(errc::invalid_request,
-                "the form has no field 'data': send data=TEXT, or the text alone with "
-                "Content-Type: text/plain");
+    return no_data_in_form();
   }
   form_input out{std::move(found->value), std::move(found->content_type), {}};
   const auto other = found == fields.begin() ? std::next(found) : fields.begin();
@@ -101,6 +99,11 @@ std::string quoted_name(std::string_view name) {
 }
 
 } // namespace
+
+error no_data_in_form() {
+  return fail(errc::invalid_request, "the form has no field 'data': send data=TEXT, or the text "
+                                     "alone with Content-Type: text/plain");
+}
 
 result<std::vector<form_field>> fields_of_form(std::string_view form) {
   std::vector<form_field> fields;

@@ -20,4 +20,7 @@ result<form_input> input_of_form(std::string_view form);
 // multipart/form-data (RFC 7578); Content-Type has the boundary. Errors: invalid_request.
 result<form_input> input_of_parts(std::string_view content_type, std::string_view body);
 
+// The refusal of a form without an input.
+error no_data_in_form();
+
 } // namespace baton::gateway

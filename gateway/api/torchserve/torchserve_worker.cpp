@@ -1,6 +1,7 @@
 #include "gateway/api/torchserve/torchserve_worker.hpp"
 
 #include "gateway/api/torchserve/torchserve_error.hpp"
+#include "gateway/api/torchserve/torchserve_form.hpp"
 #include "gateway/api/torchserve/torchserve_inputs.hpp"
 #include "gateway/api/torchserve/torchserve_request.hpp"
 #include "gateway/base/http_header.hpp"
@@ -162,7 +163,7 @@ result<worker_call> read_worker_prediction(const worker_view& of, const http_cal
   }
   std::move(given->begin(), given->end(), std::back_inserter(inputs));
   if (inputs.empty()) {
-    return fail(errc::invalid_request, "the form has no fields");
+    return no_data_in_form();
   }
   worker_call out;
   out.request.model = of.name;

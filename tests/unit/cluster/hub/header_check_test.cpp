@@ -43,6 +43,18 @@ TEST_CASE("an architecture and a type of tensors that do not run are named") {
   CHECK(type.error().message.find("blk.1.ffn_up.weight' is I8") != std::string::npos);
 }
 
+TEST_CASE("a kind of tokenizer that does not run is named") {
+  auto writer = testing::tiny_llama_writer({});
+  REQUIRE(writer);
+  writer->set_string("tokenizer.ggml.model", "gemma4");
+  const auto tokenizer = checked(*writer);
+  REQUIRE_FALSE(tokenizer);
+  CHECK(tokenizer.error().code == errc::unsupported_model);
+  CHECK(tokenizer.error().message.find("'gemma4'") != std::string::npos);
+  writer->set_string("tokenizer.ggml.model", "llama");
+  CHECK(checked(*writer));
+}
+
 TEST_CASE("bytes that are no header are refused") {
   const std::string text = "<html>not found</html>, and more than eight bytes";
   CHECK(check_header_bytes(text, 1000).error().code == errc::bad_model_file);
