@@ -76,7 +76,8 @@ END
 fetch_torch() {
   export BATON_TORCH=${BATON_TORCH:-cuda}
   local beside="nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85" # the CPU's part asks for these
-  if [ "$BATON_TORCH" = cuda ]; then fetch_nvcc; fetch_flashinfer; beside=$(missing_cuda_packages | tr '\n' ' '); fi
+  if [ "$BATON_TORCH" = cuda ]; then fetch_nvcc; fetch_flashinfer; fi
+  [ "$BATON_TORCH" = cpu ] || beside=$(missing_cuda_packages | tr '\n' ' ')
   [ -z "${BATON_TORCH_PYTHON-}" ] || return 0
   local stamp="build/torch/stamp" wanted="$torch_version $BATON_TORCH sympy networkx"
   export BATON_TORCH_PYTHON=$PWD/build/torch/bin/python
@@ -89,9 +90,12 @@ fetch_torch() {
   echo "$wanted" >"$stamp"
 }
 
-# torch on the CPU, for tests of workers; an environment with CUDA does as well.
+# torch for tests of workers. Its wheel is not imported without CUDA's libraries, so these come too (2 GB).
 fetch_torch_for_workers() {
-  case "$(cat build/torch/stamp 2>/dev/null)" in "$torch_version "*" sympy networkx") ;; *) BATON_TORCH=cpu fetch_torch ;; esac
+  case "$(cat build/torch/stamp 2>/dev/null)" in
+    "$torch_version cuda sympy networkx" | "$torch_version workers sympy networkx") ;;
+    *) BATON_TORCH=workers fetch_torch ;;
+  esac
 }
 
 tensorflow_version=2.21.0
