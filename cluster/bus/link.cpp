@@ -88,10 +88,32 @@ void link::bus_disconnected(const std::string& why, link_effects& fx) {
 }
 
 void link::lose(const std::string& why, instant now, link_effects& fx) {
+  const auto pause = pause_after_loss(now);
   leave_up(why, fx);
   in_.is_open = false;
-  if (state_ == link_state::greeting)
+  if (state_ != link_state::greeting || is_greet_postponed_)
+    return;
+  if (pause == std::chrono::milliseconds{}) {
     greet(now, fx);
+    return;
+  }
+  is_greet_postponed_ = true;
+  greet_due_ = now + pause;
+}
+
+// Counts the loss that happens `now`.
+std::chrono::milliseconds link::pause_after_loss(instant now) {
+  if (is_greet_postponed_)
+    return {};
+  const bool is_quick = state_ != link_state::up || now - up_since_ < options_.heartbeat_timeout;
+  quick_losses_ = is_quick ? quick_losses_ + 1 : 0;
+  auto pause = options_.greet_interval;
+  if (quick_losses_ <= options_.quick_losses_max)
+    return {};
+  for (auto n = options_.quick_losses_max + 1;
+       n < quick_losses_ && pause < options_.greet_interval_max; ++n)
+    pause *= 2;
+  return std::min(pause, options_.greet_interval_max);
 }
 
 // From `up` to `greeting`; the caller changes the state further. No effect in other states.
@@ -110,6 +132,7 @@ void link::greet(instant now, link_effects& fx) {
   out_ = {};
   out_.next = next;
   out_.session = next;
+  is_greet_postponed_ = false;
   greet_wait_ = options_.greet_interval;
   greet_due_ = now + greet_wait_;
   fx.send.push_back({self_, out_.session, {}});
@@ -136,7 +159,7 @@ void link::rise_if_greeted(instant now, link_effects& fx) {
     return;
   state_ = link_state::up;
   reason_.clear();
-  last_received_ = now;
+  last_received_ = up_since_ = now;
   beat_due_ = now + options_.heartbeat_interval;
   fx.went_up = peer_hello_;
 }
@@ -247,6 +270,8 @@ void link::adopt(const envelope& e, const hello& h, instant now, link_effects& f
   const bool was_up = state_ == link_state::up;
   leave_up(is_new_incarnation ? "a new incarnation of the peer greets" : "the peer greets again",
            fx);
+  if (is_new_incarnation)
+    quick_losses_ = 0;
   incarnation_ = h.incarnation;
   peer_hello_ = h;
   refusal_.reset();
@@ -275,7 +300,7 @@ void link::adopt(const envelope& e, const hello& h, instant now, link_effects& f
 }
 
 void link::on_hello_ack(const envelope& e, const hello_ack& ack, instant now, link_effects& fx) {
-  if (state_ != link_state::greeting || e.correlation != out_.session)
+  if (state_ != link_state::greeting || is_greet_postponed_ || e.correlation != out_.session)
     return;
   if (ack.refused) {
     reason_ = ack.refused->message;
@@ -319,8 +344,12 @@ void link::tick(instant now, std::uint64_t steps, link_effects& fx) {
   if (now - ticked_ > options_.heartbeat_timeout / 2)
     last_received_ = now;
   ticked_ = now;
-  if (state_ == link_state::greeting && now >= greet_due_)
-    greet_again(now, fx);
+  if (state_ == link_state::greeting && now >= greet_due_) {
+    if (is_greet_postponed_)
+      greet(now, fx);
+    else
+      greet_again(now, fx);
+  }
   if (state_ != link_state::up)
     return;
   if (now - last_received_ >= options_.heartbeat_timeout) {

@@ -26,6 +26,10 @@ struct link_options {
   // An unanswered hello is repeated after this time, then after twice as long, up to the maximum.
   std::chrono::milliseconds greet_interval{500};
   std::chrono::milliseconds greet_interval_max{5000};
+  // A session that ends before heartbeat_timeout is a quick loss. After more than this many in a
+  // row a lost link waits before it greets: greet_interval, then twice as long each time, up to the
+  // maximum. A peer whose messages are always refused would otherwise greet at full speed.
+  std::uint32_t quick_losses_max = 8;
 };
 
 enum class link_state : std::uint8_t { down, connecting, greeting, up };
@@ -74,7 +78,8 @@ constexpr message_kind kind_number() {
 //            connect, hello                 bus_connected             acked and greeted
 //   down ----------------------> connecting -------------> greeting -------------------> up
 //    ^                            ^      ^                  |  ^ |                        |
-//    |                            |      +--bus_disconnected+  +-+ no answer: repeat      |
+//    |                            |      +--bus_disconnected+  +-+ no answer: repeat;     |
+//    |                            |                                quick losses: wait     |
 //    |                            +--------------- bus_disconnected, other endpoint ------+
 //    |                                                         ^                          |
 //    |                                                         +-- gap, silence, ---------+
@@ -114,7 +119,8 @@ public:
   void disconnect(link_effects& fx);
   void bus_connected(instant now, link_effects& fx);
   void bus_disconnected(const std::string& why, link_effects& fx);
-  // Leaves `up` and greets again after a loss.
+  // Leaves `up` and greets again after a loss: at once, or after a pause if it was one of many
+  // quick ones.
   void lose(const std::string& why, instant now, link_effects& fx);
   // Handles heartbeats, silence and repeated hellos. `steps`: progress of this process.
   void tick(instant now, std::uint64_t steps, link_effects& fx);
@@ -169,6 +175,7 @@ private:
   bool takes_data(std::size_t size_bytes) noexcept;
   void adopt(const envelope& e, const hello& h, instant now, link_effects& fx);
   void greet(instant now, link_effects& fx);
+  std::chrono::milliseconds pause_after_loss(instant now);
   void greet_again(instant now, link_effects& fx);
   void acknowledge(link_effects& fx) const;
   void refuse(const hello& h, std::uint64_t session, error why, instant now, link_effects& fx);
@@ -199,6 +206,9 @@ private:
   instant last_received_;
   instant ticked_;
   instant beat_due_;
+  instant up_since_;
+  std::uint32_t quick_losses_ = 0;  // in a row
+  bool is_greet_postponed_ = false; // no session is open yet: the next one opens at greet_due_
   instant greet_due_;
   std::chrono::milliseconds greet_wait_;
 };

@@ -152,3 +152,34 @@ TEST_CASE(
       },
       /*stride=*/10);
 }
+
+TEST_CASE("a link whose messages are refused whenever it is up does not flood the network") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.stages = std::max(o.stages, 2u);
+        world w(o);
+        w.run_for(500ms);
+        open_some(w, 4);
+        w.run_for(std::chrono::milliseconds(w.draw(20)));
+        const auto shard = shard_process(w.draw(2) == 0 ? 0 : o.width);
+        std::uint64_t messages = 0;
+        w.network().on_send = [&](process_id from, process_id to) {
+          if (std::minmax(from, to) != std::minmax(head_process, shard))
+            return testing::sim_fault::none;
+          ++messages;
+          return testing::sim_fault::duplicate; // a link takes no message twice
+        };
+        w.run_for(60s);
+        CHECK(messages > 20);
+        CHECK(messages < 1000);
+        w.network().on_send = nullptr;
+        w.run_for(pause_max + 20s);
+        CHECK(w.stands() == phase::ready);
+        const auto& after = w.open({.input = {1, 2, 3}, .max_tokens = 5});
+        check_rest(w);
+        CHECK(after.is_complete());
+        check_failures(w, after_losses);
+      },
+      /*stride=*/10);
+}

@@ -115,6 +115,85 @@ TEST_CASE("a hello without an answer is repeated, less and less often") {
   CHECK(hellos == 14);
 }
 
+namespace {
+
+void lose_link(bench& b) {
+  b.with([&](auto& fx) { b.l.lose("refused", b.now, fx); });
+}
+
+// The peer takes our hello, greets again and acknowledges.
+void come_up(bench& b) {
+  b.receive_new_hello();
+  b.receive_ack(b.our_session);
+  REQUIRE(b.l.is_up());
+}
+
+// Loses the link `count` times as soon as it is up -> how long it took to come up again each time
+std::chrono::milliseconds lose_quickly(bench& b, int count) {
+  const auto began = b.now;
+  for (int i = 0; i < count; ++i) {
+    lose_link(b);
+    while (b.log.find("hello") == std::string::npos)
+      b.tick(100ms);
+    come_up(b);
+  }
+  return std::chrono::duration_cast<std::chrono::milliseconds>(b.now - began);
+}
+
+} // namespace
+
+TEST_CASE("a link that is lost whenever it is up greets with growing pauses") {
+  auto b = at(start::up);
+  CHECK(lose_quickly(b, 8) == 0ms);
+  CHECK(lose_quickly(b, 1) == 500ms);
+  CHECK(lose_quickly(b, 1) == 1000ms);
+  CHECK(lose_quickly(b, 1) == 2000ms);
+  CHECK(lose_quickly(b, 1) == 4000ms);
+  CHECK(lose_quickly(b, 10) == 50'000ms);
+}
+
+TEST_CASE("a loss after a longer session, or of a new incarnation, is greeted at once again") {
+  auto b = at(start::up);
+  lose_quickly(b, 10);
+  SUBCASE("a session as long as the heartbeat timeout") {
+    for (int i = 0; i < 10; ++i) {
+      b.tick(500ms);
+      b.receive(b.from_them(kind_number<heartbeat>(), b.their_next++));
+    }
+  }
+  SUBCASE("a new incarnation") {
+    b.receive_hello(incarnation_id{21}, 1, 1);
+    CHECK(b.log == "-down hello hello_ack");
+    auto ack = b.from_them(kind_number<hello_ack>(), 2);
+    ack.source_incarnation = incarnation_id{21};
+    b.with([&](auto& fx) {
+      ack.correlation = b.our_session;
+      CHECK(b.l.judge(ack, 100, b.now, fx) == verdict::control);
+      b.l.on_hello_ack(ack, hello_ack{them, incarnation_id{21}, 1000, {}}, b.now, fx);
+    });
+  }
+  REQUIRE(b.l.is_up());
+  lose_link(b);
+  CHECK(b.log == "-down hello");
+}
+
+TEST_CASE("while a greeting is postponed the peer's hello is answered and no session opens") {
+  auto b = at(start::up);
+  lose_quickly(b, 8);
+  const auto session = b.our_session;
+  lose_link(b);
+  CHECK(b.log == "-down");
+  b.receive_new_hello();
+  CHECK(b.log == "hello_ack");
+  b.receive_ack(session); // late, of the session that is lost
+  CHECK_FALSE(b.l.is_up());
+  lose_link(b); // a second loss changes nothing
+  CHECK(b.log.empty());
+  b.bus_connected(); // another connection
+  CHECK(b.log.find("hello") == 0);
+  come_up(b);
+}
+
 TEST_CASE("data is sent only within the window, a larger message only alone") {
   auto o = slow_beats();
   o.window_bytes = 1000;

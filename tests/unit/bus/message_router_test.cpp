@@ -327,6 +327,26 @@ TEST_CASE("frames that do not verify are counted, and the valid peer stays up") 
   CHECK(p.h().peers[shard_process].received.size() == 1);
 }
 
+TEST_CASE("a peer whose messages are refused whenever it is up costs few greetings") {
+  pair p;
+  bool is_broken = true;
+  auto& broken = *p.s().links;
+  broken.on_peer_up([&](const hello& h) {
+    if (is_broken) // the codec refuses a negative time
+      CHECK(broken.send(h.process, control_box, message(drain{-1ms})) == sent::ok);
+  });
+  broken.on_peer_down([](process_id, incarnation_id, const std::string&) {});
+  p.s().connect(p.h());
+  p.run(60'000ms);
+  // Nine at once, then after 0.5, 1, 2, 4 and each 5 s.
+  CHECK(p.h().peers[shard_process].downs > 13);
+  CHECK(p.h().peers[shard_process].downs <= 9 + 4 + 11);
+  is_broken = false;
+  p.run(6000ms);
+  CHECK(p.h().links->is_up(shard_process));
+  CHECK(broken.is_up(head_process));
+}
+
 TEST_CASE("unknown peers cannot make the router keep more links than its limit") {
   message_router_options o;
   o.peers_max = 5;
