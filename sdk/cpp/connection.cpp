@@ -161,33 +161,46 @@ void connection::resend_open() {
   arrived_.notify_all(); // wakes calls whose rest cannot be requested
 }
 
-result<void> connection::reconnect(const error& why, const std::stop_token& stop) {
-  const auto deadline = clock::now() + options_.reconnect_timeout;
-  for (auto pause = resume_retry_min; clock::now() < deadline && !stop.stop_requested();
-       pause = std::min(2 * pause, resume_retry_max)) {
-    auto back = greet(std::min(deadline, clock::now() + options_.silence_max), stop);
+result<void> connection::reconnect(const error& why, attempts& left, const std::stop_token& stop) {
+  while (clock::now() < left.deadline && !stop.stop_requested()) {
+    const auto until = std::chrono::ceil<std::chrono::milliseconds>(left.deadline - clock::now());
+    socket_->pause(std::min(left.pause, until));
+    left.pause = std::clamp(2 * left.pause, resume_retry_min, resume_retry_max);
+    auto back = greet(std::min(left.deadline, clock::now() + options_.silence_max), stop);
     if (back)
-      back = await_model(deadline, stop);
+      back = await_model(left.deadline, stop);
     if (back) {
       resend_open();
       return {};
     }
     if (!row_of(back.error().code).retryable)
       return back;
-    socket_->pause(pause);
   }
   return why;
 }
 
+void connection::prepare(attempts& left, clock::time_point opened_at) {
+  std::lock_guard lock(mutex_);
+  const bool was_steady = clock::now() - opened_at >= options_.silence_max;
+  if (was_steady || is_answered_ || left.deadline == clock::time_point{})
+    left.deadline = clock::now() + options_.reconnect_timeout;
+  if (was_steady)
+    left.pause = {};
+  is_answered_ = false;
+}
+
 void connection::run(const std::stop_token& stop) {
+  attempts left;
   try {
     for (;;) {
+      const auto opened_at = clock::now();
       auto served = serve(stop);
       disconnect();
       if (served)
         return; // the client was closed
+      prepare(left, opened_at);
       if (row_of(served.error().code).retryable)
-        served = reconnect(served.error(), stop);
+        served = reconnect(served.error(), left, stop);
       if (!served)
         return lose(served.error());
     }
@@ -318,6 +331,7 @@ result<void> connection::deliver(message m, std::size_t bytes) {
   const auto found = inboxes_.find(request_of(m));
   if (found == inboxes_.end())
     return {};
+  is_answered_ = true;
   auto& box = found->second;
   if (const auto* ticket = std::get_if<granted>(&m)) {
     box.grant(*ticket);

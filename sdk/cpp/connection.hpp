@@ -7,7 +7,9 @@
 //
 // The client reconnects with a new socket and a new incarnation. The server first ends the old
 // incarnation's requests, then receives the resumed ones. Streams resume after the chunks in their
-// inboxes; unanswered requests are sent again. All keep their numbers.
+// inboxes; unanswered requests are sent again. All keep their numbers. A connection that is
+// lost soon after it opened continues the pauses of the last loss. It continues the deadline, too,
+// if nothing was answered: a request may be what loses it each time.
 #pragma once
 
 #include "schema/codec/codec.hpp"
@@ -57,7 +59,15 @@ private:
   result<void> greet(clock::time_point deadline, const std::stop_token& stop);
   result<void> await_model(clock::time_point deadline, const std::stop_token& stop);
   void resend_open();
-  result<void> reconnect(const error& why, const std::stop_token& stop);
+  // Attempts to reconnect: the first one at once, then after growing pauses.
+  struct attempts {
+    clock::time_point deadline;
+    std::chrono::milliseconds pause{0};
+  };
+  result<void> reconnect(const error& why, attempts& left, const std::stop_token& stop);
+  // After a loss of the connection that opened at `opened_at`: continues those of the last loss, or
+  // begins anew.
+  void prepare(attempts& left, clock::time_point opened_at);
   void run(const std::stop_token& stop);
   result<void> serve(const std::stop_token& stop);
   result<void> run_once(clock::time_point& heartbeat_due, clock::time_point& silent_since);
@@ -93,6 +103,7 @@ private:
   std::uint64_t arrived_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;
   bool is_connected_ = true; // false: reconnecting, or lost
+  bool is_answered_ = false; // something was, on this connection
   std::optional<error> lost_;
 
   std::jthread thread_; // last: joined before the members that it uses are destroyed

@@ -17,6 +17,8 @@ constexpr std::chrono::milliseconds poll_interval{250};
 // worker.
 constexpr std::chrono::milliseconds connect_retry_min{50};
 constexpr std::chrono::milliseconds connect_retry_max{500};
+// After a link that was open for this long the pauses begin anew.
+constexpr std::chrono::milliseconds steady_min{5000};
 // Estimated size of a message without its texts and tensors; corrected after encoding.
 constexpr std::uint64_t head_bytes = 128;
 
@@ -92,7 +94,7 @@ void worker_link::run(const std::stop_token& stop) {
     } catch (const zmq::error_t& e) {
       how = link_down(e.what());
     }
-    if (was_open())
+    if (was_steady())
       pause = connect_retry_min;
     if (judge(how))
       return;
@@ -101,9 +103,9 @@ void worker_link::run(const std::stop_token& stop) {
   }
 }
 
-bool worker_link::was_open() {
+bool worker_link::was_steady() {
   const std::lock_guard lock(mutex_);
-  return is_open_;
+  return is_open_ && std::chrono::steady_clock::now() - opened_at_ >= steady_min;
 }
 
 bool worker_link::judge(const result<void>& how) {
@@ -236,6 +238,7 @@ result<void> worker_link::take(const envelope&, message m) {
       window_bytes_ = ack->credit_bytes;
       sent_bytes_ = credited_bytes_ = 0;
       is_open_ = true;
+      opened_at_ = std::chrono::steady_clock::now();
       has_sent_drain_ = false;
     } else if (auto* batch = std::get_if<infer_batch>(&m)) {
       batches_.push_back({connection_number_, std::move(batch->items)});

@@ -55,7 +55,7 @@ private:
   bool send_queued();
   // Returns its bytes; nothing: ZeroMQ has no room now.
   std::optional<std::uint64_t> send(const message& m);
-  bool was_open(); // the connection just lost
+  bool was_steady(); // the connection just lost
   // True: it is over.
   bool judge(const result<void>& how);
 
@@ -71,6 +71,7 @@ private:
   std::condition_variable changed_;
   std::uint64_t connection_number_ = 0; // grows by one with each connection
   bool is_open_ = false;
+  std::chrono::steady_clock::time_point opened_at_;
   std::deque<linked_batch> batches_;
   std::set<std::uint64_t> cancelled_;
   struct queued {

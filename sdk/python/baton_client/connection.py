@@ -7,7 +7,8 @@ for each open request (docs/reference/protocol.md, "The ZeroMQ door").
 
 The client reconnects with a new socket and a new incarnation. The server first ends the old incarnation's
 requests, then receives the resumed ones. Streams resume after the chunks in their inboxes; unanswered requests
-are sent again. All keep their numbers.
+are sent again. All keep their numbers. A connection that is lost soon after it opened continues the pauses of
+the last loss. It continues the deadline, too, if nothing was answered: a request may be what loses it each time.
 """
 
 from __future__ import annotations
@@ -38,6 +39,22 @@ DOOR_ACTOR = 7
 CLIENT_ACTOR = 8
 
 
+class _Attempts:
+    """To reconnect: the first one at once, then after growing pauses until the deadline."""
+
+    def __init__(self, timeout: float):
+        self._timeout = timeout
+        self._pause = 0.0
+        self.renew()
+
+    def renew(self) -> None:
+        self.deadline = time.monotonic() + self._timeout
+
+    def next_pause(self) -> float:
+        pause, self._pause = self._pause, min(max(2 * self._pause, RECONNECT_MIN), RECONNECT_MAX)
+        return min(pause, max(0.0, self.deadline - time.monotonic()))
+
+
 class Connection:
     """All methods may be called from any thread."""
 
@@ -61,6 +78,7 @@ class Connection:
         self._requests = 0
         self._lost: Optional[BatonError] = None
         self._closing = False
+        self._is_answered = False  # something was, on this connection
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
@@ -250,9 +268,16 @@ class Connection:
                 raise LinkDown("the client was closed")
 
     def _run(self) -> None:
+        attempts = None
+        opened_at = time.monotonic()
         try:
             while True:
                 why = self._lost_by()
+                if attempts is None or time.monotonic() - opened_at >= SILENCE_MAX:
+                    attempts = _Attempts(self._reconnect_timeout)
+                elif self._is_answered:
+                    attempts.renew()
+                self._is_answered = False
                 with self._changed:
                     self._is_connected = False
                     self._queued.clear()
@@ -260,7 +285,8 @@ class Connection:
                         break
                 if not why.retryable:
                     break
-                self._come_back(why)
+                self._come_back(why, attempts)
+                opened_at = time.monotonic()
         except BatonError as wrong:
             why = wrong
         with self._changed:
@@ -278,20 +304,17 @@ class Connection:
         except zmq.ZMQError as wrong:
             return LinkDown(str(wrong))
 
-    def _come_back(self, why: BatonError) -> None:
+    def _come_back(self, why: BatonError, attempts: _Attempts) -> None:
         """Reconnects, or raises the reason why not."""
-        deadline = time.monotonic() + self._reconnect_timeout
-        pause = RECONNECT_MIN
-        while time.monotonic() < deadline:
+        while time.monotonic() < attempts.deadline:
+            self._pause(attempts.next_pause())
             try:
-                self._greet(min(deadline, time.monotonic() + SILENCE_MAX))
-                self._await_model(deadline)
+                self._greet(min(attempts.deadline, time.monotonic() + SILENCE_MAX))
+                self._await_model(attempts.deadline)
                 return self._ask_again()
             except (BatonError, zmq.ZMQError) as wrong:
                 if not getattr(wrong, "retryable", True):
                     raise
-            self._pause(min(pause, max(0.0, deadline - time.monotonic())))
-            pause = min(2 * pause, RECONNECT_MAX)
         raise why
 
     def _await_model(self, deadline: float) -> None:
@@ -383,6 +406,7 @@ class Connection:
             inbox = self._inboxes.get(received.request)
             if inbox is None:
                 return
+            self._is_answered = True
             if received.kind == MessageKind.granted:
                 inbox.grant(*received.value)
                 if inbox.cancel_wanted:

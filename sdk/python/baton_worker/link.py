@@ -35,6 +35,7 @@ PACKET_EXTRA_BYTES_MAX = 2048
 METRIC_BYTES_MAX = 256 << 10  # in one metrics message
 UNACKNOWLEDGED_MAX = 32  # unacknowledged metrics messages; further metrics wait
 RECONNECT_MIN, RECONNECT_MAX = 0.05, 0.5  # seconds between two attempts to connect; doubles
+STEADY_MIN = 5.0  # seconds that a link was open, after which the pauses begin anew
 POLL_INTERVAL_MS = 250
 LINGER_MS = 500
 STALE_EPOCH = 72  # another incarnation has replaced this process
@@ -86,6 +87,7 @@ class Link:
         self._changed = threading.Condition(threading.RLock())  # a signal may come while it is held
         self._life = 0
         self._is_open = False
+        self._opened_at = 0.0
         self._batches: Deque[Batch] = deque()
         self._cancelled: Set[int] = set()
         self._queued: Deque[Tuple[int, bytes]] = deque()
@@ -160,7 +162,7 @@ class Link:
                 self._connect(context)
                 self._serve()
             except Exception as wrong:  # of any type: the handler's thread must be notified
-                if self._is_open:
+                if self._is_open and time.monotonic() - self._opened_at >= STEADY_MIN:
                     pause = RECONNECT_MIN
                 if not self._is_over(wrong):
                     time.sleep(pause)
@@ -307,6 +309,7 @@ class Link:
                 self._metrics_epoch = received.value.epoch
                 self._sent_bytes = self._credited_bytes = 0
                 self._is_open, self._has_sent_drain = True, False
+                self._opened_at = time.monotonic()
             elif received.kind == MessageKind.infer_batch:
                 self._batches.append(Batch(self._life, received.value, packet))
             elif received.kind == MessageKind.cancel_infer:

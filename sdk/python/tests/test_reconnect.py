@@ -227,6 +227,21 @@ def test_a_server_that_stays_away_is_lost_with_the_reason():
     client.close()
 
 
+def test_a_request_that_loses_each_connection_ends_within_the_reconnect_timeout():
+    def loses(peer, kind, table):
+        if kind == MessageKind.list_models:
+            peer.say(fake_door.models(table.Request(), "tiny"))
+        elif kind == MessageKind.generate:
+            peer.say(fake_door.granted(table.Request(), TICKET, KEY), skip=1)
+
+    with FakeDoor(loses) as door:
+        began = time.monotonic()
+        with connected(door, reconnect_timeout=1) as client, pytest.raises(LinkDown):
+            client.generate("x")
+        assert time.monotonic() - began < 4
+        assert 3 <= len(door.lives) <= 8  # after 0, 0.02, 0.04, 0.08, 0.16, 0.32 and 0.64 s
+
+
 def test_close_does_not_wait_for_a_server():
     with FakeDoor(silent) as door:
         client = connected(door)

@@ -128,7 +128,9 @@ def test_an_unanswered_hello_is_repeated(door, monkeypatch):
     assert link.next_batch().items[0].request == 7
 
 
-def test_repeated_rejections_increase_the_pause(door, monkeypatch):
+@pytest.mark.parametrize("steady, behind_the_open_one", [(0, [0.05, 0.1, 0.2]), (5, [0.5, 0.5, 0.5])])
+def test_repeated_rejections_and_short_links_increase_the_pause(door, monkeypatch, steady, behind_the_open_one):
+    monkeypatch.setattr(link_module, "STEADY_MIN", steady)
     pauses = []
     sleep = time.sleep
     monkeypatch.setattr(link_module.time, "sleep", lambda seconds: (pauses.append((threading.current_thread(), seconds)), sleep(0.001)))
@@ -144,7 +146,7 @@ def test_repeated_rejections_increase_the_pause(door, monkeypatch):
         sleep(0.01)
     # Links of earlier tests, whose servers are gone, pause beside this one.
     asked = [p for thread, p in pauses if thread is link._thread and p >= link_module.RECONNECT_MIN]
-    assert asked[:10] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.05, 0.1, 0.2]
+    assert asked[:10] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5, *behind_the_open_one]
 
 
 def test_a_replaced_incarnation_ends(door):

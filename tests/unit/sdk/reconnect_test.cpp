@@ -298,3 +298,32 @@ TEST_CASE("a server that stays away is lost with the reason, and the client clos
   { auto dropped = std::move(waits); }
   CHECK(std::chrono::steady_clock::now() - began < 1s);
 }
+
+TEST_CASE("a request that loses each connection ends within the reconnect timeout") {
+  const auto loses = [](fake_server& server, fake_server::peer& to, const message& m) {
+    if (const auto* l = std::get_if<list_models>(&m)) {
+      models listed{l->request, {}};
+      listed.cards.resize(1);
+      listed.cards[0].phase = phase::ready;
+      server.send(to, listed);
+    } else if (const auto* g = std::get_if<generate>(&m)) {
+      ++to.sequence; // a gap
+      server.send(to, granted{g->request, the_ticket, {1}, the_key});
+    }
+  };
+  fake_server server(loses);
+  const auto began = std::chrono::steady_clock::now();
+  client_options options;
+  options.reconnect_timeout = 1s;
+  auto c = connected(server, options);
+  auto s = c.generate(choices_question(1));
+  REQUIRE(s);
+  const auto part = s->next(patience);
+  REQUIRE(!part);
+  CHECK(part.error().code == errc::link_down);
+  CHECK(std::chrono::steady_clock::now() - began < 4s);
+  // After 0, 20, 40, 80, 160, 320 and 640 ms.
+  const auto asked = asked_of<generate>(server).size();
+  CHECK(asked >= 3);
+  CHECK(asked <= 8);
+}
