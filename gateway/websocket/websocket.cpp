@@ -4,6 +4,7 @@
 #include "gateway/websocket/websocket.hpp"
 
 #include "gateway/base/request_id.hpp"
+#include "gateway/config/websocket_settings.hpp"
 #include "gateway/state/request_guard.hpp"
 #include "gateway/websocket/socket_protocol.hpp"
 
