@@ -3,7 +3,7 @@
 #include "cluster/files/memory_file.hpp"
 #include "runtime/model/description.hpp"
 #include "runtime/model/gguf/gguf.hpp"
-#include "runtime/text/vocabulary/vocabulary.hpp"
+#include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 
 #include <unistd.h>
 
@@ -100,13 +100,10 @@ result<model::gguf_file> headers_of(const pull_plan& plan, const hub_settings& s
 result<void> check_contents(const model::gguf_file& file) {
   if (const auto model = model::describe(file); !model)
     return model.error();
-  text::vocabulary vocabulary;
-  const auto name = file.get_string("tokenizer.ggml.model");
-  if (!name)
-    return {};
-  vocabulary.model = *name;
-  const auto valid = text::validate(vocabulary); // of a vocabulary without tokens
-  return !valid && valid.error().code == errc::unsupported_model ? valid : result<void>();
+  const auto tokenizer = text::tokenizer_model_of(file);
+  if (!tokenizer && tokenizer.error().code == errc::unsupported_model)
+    return tokenizer.error();
+  return {};
 }
 
 } // namespace

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t cached_pieces_of_one_call = 256;
 
 // Turn ends of the well-known chat formats: files name one as eos, but models emit others.
-constexpr std::array<std::string_view, 11> known_end_texts = {
+constexpr std::array<std::string_view, 12> known_end_texts = {
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 11> known_end_texts = {
     "<|call|>",
     "<end_of_turn>",
     "<turn|>",
+    "<|tool_response>", // Gemma 4: behind its calls, whose answers follow
     "<｜end▁of▁sentence｜>",
 };
 

@@ -14,22 +14,32 @@ namespace baton::text {
 
 namespace {
 
-result<void> read_tables(const model::gguf_file& file, vocabulary& vocab) {
+// SentencePiece's text with a list of merges, as the tokenizer.json of the same model.
+constexpr std::string_view merged_sentencepiece = "gemma4";
+
+result<void> read_merges(const model::gguf_file& file, vocabulary& vocab) {
+  auto merges = file.get_strings("tokenizer.ggml.merges");
+  if (!merges)
+    return merges.error();
+  vocab.merges = std::move(*merges);
+  return {};
+}
+
+result<void> read_scores(const model::gguf_file& file, vocabulary& vocab) {
+  const auto scores = file.get_f32s("tokenizer.ggml.scores");
+  if (!scores)
+    return scores.error();
+  vocab.scores.assign(scores->begin(), scores->end());
+  return {};
+}
+
+result<void> read_tables(const model::gguf_file& file, bool has_merges, vocabulary& vocab) {
   auto tokens = file.get_strings("tokenizer.ggml.tokens");
   if (!tokens)
     return tokens.error();
   vocab.tokens = std::move(*tokens);
-  if (is_sentencepiece(vocab)) {
-    auto scores = file.get_f32s("tokenizer.ggml.scores");
-    if (!scores)
-      return scores.error();
-    vocab.scores.assign(scores->begin(), scores->end());
-  } else {
-    auto merges = file.get_strings("tokenizer.ggml.merges");
-    if (!merges)
-      return merges.error();
-    vocab.merges = std::move(*merges);
-  }
+  if (auto read = has_merges ? read_merges(file, vocab) : read_scores(file, vocab); !read)
+    return read;
   // A SentencePiece file must have token types: only they identify byte tokens.
   if (!is_sentencepiece(vocab) && !file.has("tokenizer.ggml.token_type")) {
     vocab.kinds.assign(vocab.tokens.size(), token_kind::normal);
@@ -128,27 +138,41 @@ result<void> read_strips(const model::gguf_file& file, vocabulary& vocab) {
 
 } // namespace
 
+result<std::string> tokenizer_model_of(const model::gguf_file& file) {
+  auto name = file.get_string("tokenizer.ggml.model");
+  if (!name || *name == merged_sentencepiece)
+    return name;
+  vocabulary vocab; // without tokens, which is a later error
+  vocab.model = *name;
+  if (const auto valid = validate(vocab); valid.error().code == errc::unsupported_model)
+    return valid.error();
+  return name;
+}
+
 result<vocabulary> vocabulary_from(const model::gguf_file& file) {
   vocabulary vocab;
-  auto name = file.get_string("tokenizer.ggml.model");
+  auto name = tokenizer_model_of(file); // reported before missing tables
   if (!name)
     return name.error();
-  vocab.model = std::move(*name);
-  if (vocab.model != "gpt2" && !is_sentencepiece(vocab)) // reported before missing tables
-    return validate(vocab).error();
+  const bool is_merged = *name == merged_sentencepiece;
+  vocab.model = is_merged ? "llama" : std::move(*name);
   if (!is_sentencepiece(vocab)) { // converters write "default" into other files
     auto pre = file.get_string("tokenizer.ggml.pre", "default");
     if (!pre)
       return pre.error();
     vocab.pre = std::move(*pre);
   }
-  if (auto read = read_tables(file, vocab); !read)
+  if (auto read = read_tables(file, is_merged || vocab.model == "gpt2", vocab); !read)
     return read.error();
   if (auto read = read_ids(file, vocab); !read)
     return read.error();
   if (is_sentencepiece(vocab))
     if (auto read = read_normalizer(file, vocab); !read)
       return read.error();
+  if (is_merged) {
+    vocab.add_space_prefix = false;
+    vocab.finds_added_tokens_first = true;
+  }
   if (auto read = read_strips(file, vocab); !read)
     return read.error();
   if (file.has("tokenizer.ggml.add_bos_token")) {
@@ -157,6 +181,8 @@ result<vocabulary> vocabulary_from(const model::gguf_file& file) {
       return add_bos.error();
     vocab.add_bos = *add_bos;
   }
+  if (is_merged) // early files say false; llama.cpp ignores it, too
+    vocab.add_bos = true;
   auto source = file.get_string("tokenizer.chat_template", "");
   if (!source)
     return source.error();

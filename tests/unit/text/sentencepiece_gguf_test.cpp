@@ -1,5 +1,6 @@
 // The GGUF keys of SentencePiece vocabularies.
 #include "runtime/model/gguf/gguf.hpp"
+#include "runtime/text/bpe/vocabulary_checkpoint.hpp"
 #include "runtime/text/tokenizer/tokenizer.hpp"
 #include "runtime/text/vocabulary/vocabulary_gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
@@ -13,6 +14,7 @@
 
 using namespace baton;
 using namespace baton::text;
+using baton::text::goldens::golden;
 using baton::text::goldens::sentencepiece_vocabulary;
 
 namespace {
@@ -60,6 +62,24 @@ result<vocabulary> read_back(const writer& out) {
   std::filesystem::remove(path);
   REQUIRE(file.has_value());
   return vocabulary_from(*file);
+}
+
+// The file of a tokenizer.json's vocabulary, as converters write Gemma 4's.
+writer merged_file_of(const vocabulary& words) {
+  std::vector<std::int32_t> kinds;
+  for (const token_kind kind : words.kinds)
+    kinds.push_back(static_cast<std::int32_t>(kind));
+  writer out;
+  out.set_string("tokenizer.ggml.model", "gemma4")
+      .set_strings("tokenizer.ggml.tokens", words.tokens)
+      .set_strings("tokenizer.ggml.merges", words.merges)
+      .set_f32s("tokenizer.ggml.scores", std::vector<float>(words.tokens.size(), -1000.0F))
+      .set_i32s("tokenizer.ggml.token_type", kinds)
+      .set_u32("tokenizer.ggml.bos_token_id", 1)
+      .set_u32("tokenizer.ggml.eos_token_id", 2)
+      .set_u32("tokenizer.ggml.unknown_token_id", 0)
+      .set_bool("tokenizer.ggml.add_space_prefix", false);
+  return out;
 }
 
 } // namespace
@@ -116,6 +136,44 @@ TEST_CASE("special tokens of Phi-3 files swallow the following white space") {
     CHECK(ids_of(name, "the </s>") != ids_of(name, "the</s>"));
   }
   CHECK(ids_of("Mistral", "</s> the") != ids_of("Mistral", "</s>the"));
+}
+
+TEST_CASE("a file of Gemma 4 gives the ids of the same tokenizer.json") {
+  const auto goldens = golden("tokenizer_json_goldens.json");
+  const auto shape = std::find_if(goldens.begin(), goldens.end(),
+                                  [](const auto& each) { return each["name"] == "gemma"; });
+  REQUIRE(shape != goldens.end());
+  const auto words = vocabulary_from_json((*shape)["tokenizer"], std::nullopt);
+  REQUIRE(words.has_value());
+  writer out = merged_file_of(*words);
+  SUBCASE("as most files") {
+    out.set_bool("tokenizer.ggml.add_bos_token", true);
+  }
+  SUBCASE("as early files") {
+    out.set_bool("tokenizer.ggml.add_bos_token", false);
+  }
+  const auto read = read_back(out);
+  REQUIRE(read.has_value());
+  CHECK(read->scores.empty());
+  const auto made = tokenizer::create(*read).value();
+  CHECK(made.adds_bos());
+  REQUIRE((*shape)["cases"].size() > 30);
+  for (const auto& each : (*shape)["cases"]) {
+    CAPTURE(each["text"].get<std::string>());
+    const std::vector<text_segment> prompt = {
+        {each["text"].get<std::string>(), /*special_allowed=*/true}};
+    CHECK(made.encode(prompt).value() == each["ids"].get<std::vector<token_id>>());
+  }
+}
+
+TEST_CASE("a file of Gemma 4 without merges is rejected by the name of the key") {
+  writer out;
+  const std::vector<std::string> tokens = {"a", "b"};
+  out.set_string("tokenizer.ggml.model", "gemma4").set_strings("tokenizer.ggml.tokens", tokens);
+  const auto refused = read_back(out);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == errc::bad_model_file);
+  CHECK(refused.error().message.find("tokenizer.ggml.merges") != std::string::npos);
 }
 
 TEST_CASE("a SentencePiece file without a table is rejected by the name of the key") {
