@@ -31,8 +31,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const shared_constraint asked = constraint{kind, std::string(fuzz::text_of(data + 1, size - 1))};
   if (!grammar::compile(*asked))
     return 0;
-  // Little memory: the masks of an answer do not depend on the cache.
-  grammar::masker masker(bytes_alone(), {.grammar_bytes = 1u << 20, .step_bytes = 16u << 20});
+  // Little memory: the masks of an answer do not depend on the cache. Little work: 64 masks of the
+  // slowest grammar take half a minute in this build otherwise.
+  grammar::masker masker(bytes_alone(), {.grammar_bytes = 1u << 20,
+                                         .step_bytes = 16u << 20,
+                                         .step_work = 200'000,
+                                         .token_work = 5'000});
   std::vector<token_id> ids;
   grammar::token_bits bits;
   for (std::size_t i = 0; i < 64; ++i) {
