@@ -74,6 +74,14 @@ void check_reply(const http_reply& reply, const reply_framing& framing) {
          "no header: {}", bytes.substr(0, 64));
 }
 
+// What needs no key. The page and its files ask for it themselves; POST / generates, as in TGI.
+bool is_open_to_all(const http_call& call) {
+  const auto target = call.target;
+  const auto begins = [target](std::string_view path) { return target.starts_with(path); };
+  return (path_of(target) == "/" && call.method != "POST") || begins("/health") ||
+         begins("/ping") || begins("/page/") || begins("/v2/health/");
+}
+
 // Returns whether another request may follow.
 bool one_request(const http_api& open, const http_api& keyed, const http_limits& limits,
                  listener_kind listener, sent_bytes& client, boost::beast::flat_buffer& buffer) {
@@ -83,11 +91,7 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
   if (!ec) {
     const auto locked_out = keyed.admit(request.call());
     ENSURE(locked_out.refusal || locked_out.who.name() == "user" || is_torchserve(listener) ||
-               (listener == listener_kind::ollama && path_of(request.call().target) == "/") ||
-               request.call().target.starts_with("/health") ||
-               request.call().target.starts_with("/ping") ||
-               request.call().target.starts_with("/page/") || // the files ask for the key
-               request.call().target.starts_with("/v2/health/"),
+               is_open_to_all(request.call()),
            "let in: {}", request.call().target);
     const auto admitted = request.admit_head(open, http_api::find(request.call()));
     if (admitted.who.trace)
