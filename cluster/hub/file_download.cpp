@@ -43,7 +43,9 @@ public:
   running_download(const download_target& target, const hub_settings& settings,
                    const hub_events& events, download_progress shown, part_record& record)
       : target_(target), settings_(settings), events_(events), shown_(std::move(shown)),
-        record_(record) {}
+        record_(record) {
+    begin_digest();
+  }
 
   result<void> run() {
     for (;;) {
@@ -69,7 +71,40 @@ public:
     }
   }
 
+  // Whether the bytes are those that the hub lists. Requires: run() has returned without an error.
+  result<void> check_digest() {
+    if (!digest_)
+      return {};
+    auto shown = shown_;
+    shown.is_checking = true;
+    const auto value = digest_->wait([&](std::uint64_t bytes) {
+      shown.bytes = shown_.bytes + bytes;
+      events_.progress(shown);
+      return events_.pause(std::chrono::milliseconds(0));
+    });
+    if (!value)
+      return value.error();
+    const bool is_lfs = !target_.sha256.empty();
+    const auto& wanted = is_lfs ? target_.sha256 : target_.sha1;
+    if (*value != wanted)
+      return fail(errc::bad_model_file, "{}: its {} is {}, and the hub lists {}", target_.what,
+                  is_lfs ? "SHA-256" : "SHA-1 of git", *value, wanted);
+    return {};
+  }
+
 private:
+  // It covers what earlier processes have received, and then what arrives.
+  void begin_digest() {
+    digest_.reset();
+    if (target_.sha256.empty() && target_.sha1.empty())
+      return;
+    digest_.emplace(target_.incomplete(),
+                    target_.sha256.empty() ? file_digest::kind::git_sha1
+                                           : file_digest::kind::sha256,
+                    target_.from.bytes);
+    digest_->extend(record_.done_from_start());
+  }
+
   error cut(error why) {
     transfers_.stop_all();
     for (std::size_t i = 0; i < record_.parts().size(); ++i)
@@ -82,6 +117,8 @@ private:
     auto now = shown_;
     now.bytes += record_.done();
     events_.progress(now);
+    if (digest_)
+      digest_->extend(record_.done_from_start());
   }
 
   bool is_complete() const noexcept { return record_.done() == target_.from.bytes; }
@@ -155,6 +192,7 @@ private:
   result<void> start_whole() {
     if (auto ok = record_.clear(); !ok)
       return ok;
+    begin_digest();
     return transfers_.start(0, request(std::nullopt),
                             [this](const http_response& r, std::string_view bytes) {
                               return r.status == whole_status && take_whole(bytes);
@@ -216,33 +254,10 @@ private:
   std::optional<error> failed_;               // in a callback of a transfer
   bool is_without_ranges_ = false;
   bool is_whole_ = false;
-  std::uint32_t attempts_whole_ = 0; // each begins anew, so that bytes are no progress
-  http_transfers transfers_;         // last: its callbacks use the members above
+  std::uint32_t attempts_whole_ = 0;  // each begins anew, so that bytes are no progress
+  std::optional<file_digest> digest_; // nothing: the hub lists none
+  http_transfers transfers_;          // last: its callbacks use the members above
 };
-
-// Whether the bytes are those that the hub lists.
-result<void> check_digest(const download_target& target, const hub_events& events,
-                          download_progress shown) {
-  if (target.sha256.empty() && target.sha1.empty())
-    return {};
-  shown.is_checking = true;
-  const auto before = shown.bytes;
-  const auto on = [&](std::uint64_t bytes) {
-    shown.bytes = before + bytes;
-    events.progress(shown);
-    return events.pause(std::chrono::milliseconds(0));
-  };
-  const bool is_lfs = !target.sha256.empty();
-  const auto digest =
-      is_lfs ? sha256_of_file(target.incomplete(), on) : git_sha1_of_file(target.incomplete(), on);
-  if (!digest)
-    return digest.error();
-  const auto& wanted = is_lfs ? target.sha256 : target.sha1;
-  if (*digest != wanted)
-    return fail(errc::bad_model_file, "{}: its {} is {}, and the hub lists {}", target.what,
-                is_lfs ? "SHA-256" : "SHA-1 of git", *digest, wanted);
-  return {};
-}
 
 } // namespace
 
@@ -263,7 +278,7 @@ result<void> download_file(const download_target& target, const hub_settings& se
     running_download running(target, settings, events, before, *record);
     if (auto ok = running.run(); !ok)
       return ok;
-    const auto good = check_digest(target, events, before);
+    const auto good = running.check_digest();
     if (good)
       break;
     if (good.error().code != errc::bad_model_file)

@@ -114,6 +114,12 @@ std::uint64_t part_record::done() const noexcept {
   return done_of(parts_);
 }
 
+std::uint64_t part_record::done_from_start() const noexcept {
+  const auto gap =
+      std::find_if(parts_.begin(), parts_.end(), [](const auto& p) { return !p.is_done(); });
+  return gap == parts_.end() ? done() : gap->first + gap->done;
+}
+
 result<void> part_record::append(std::size_t number, std::string_view bytes) {
   auto& p = parts_.at(number);
   if (bytes.size() > p.bytes - p.done)

@@ -41,6 +41,8 @@ public:
 
   const std::vector<download_part>& parts() const noexcept { return parts_; }
   std::uint64_t done() const noexcept;
+  // Bytes without a gap from the file's beginning.
+  std::uint64_t done_from_start() const noexcept;
   bool was_resumed() const noexcept { return was_resumed_; }
   // Writes what follows part `number`'s received bytes. Errors: io_failed (no space).
   result<void> append(std::size_t number, std::string_view bytes);

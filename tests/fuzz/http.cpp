@@ -74,7 +74,8 @@ void check_reply(const http_reply& reply, const reply_framing& framing) {
          "no header: {}", bytes.substr(0, 64));
 }
 
-// What needs no key. The page and its files ask for it themselves; POST / generates, as in TGI.
+// A call that needs no key. The page and its files ask for it themselves; POST / generates, as in
+// TGI.
 bool is_open_to_all(const http_call& call) {
   const auto target = call.target;
   const auto begins = [target](std::string_view path) { return target.starts_with(path); };

@@ -108,16 +108,55 @@ TEST_CASE("what may pass is tried again a few times, not before the hub allows i
   CHECK_FALSE(other.pause_after(transfer_end{0, {}, "bad certificate", true}, now, 0));
 }
 
+namespace {
+
+bool go_on(std::uint64_t) {
+  return true;
+}
+
+result<std::string> digest_of(const std::filesystem::path& file, file_digest::kind kind,
+                              std::uint64_t bytes) {
+  return file_digest(file, kind, bytes).wait(go_on);
+}
+
+} // namespace
+
 TEST_CASE("digests are those of sha256sum and of git hash-object") {
   const baton::testing::scratch_directory dir;
   const auto file = dir.path() / "x";
   std::ofstream(file) << "hello\n";
-  const auto on = [](std::uint64_t) { return true; };
-  CHECK(*sha256_of_file(file, on) ==
+  using enum file_digest::kind;
+  CHECK(*digest_of(file, sha256, 6) ==
         "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
-  CHECK(*git_sha1_of_file(file, on) == "ce013625030ba8dba906f756967f9e9ca394464a");
-  CHECK(sha256_of_file(file, [](std::uint64_t) { return false; }).error().code == errc::cancelled);
-  CHECK(sha256_of_file(dir.path() / "none", on).error().code == errc::io_failed);
+  CHECK(*digest_of(file, git_sha1, 6) == "ce013625030ba8dba906f756967f9e9ca394464a");
+  CHECK(*digest_of(file, git_sha1, 0) == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+  CHECK(digest_of(dir.path() / "none", sha256, 6).error().code == errc::io_failed);
+  CHECK(digest_of(file, sha256, 7).error().code == errc::io_failed); // it is shorter
+}
+
+TEST_CASE("a digest follows the writer of its file") {
+  const baton::testing::scratch_directory dir;
+  const auto file = dir.path() / "x";
+  constexpr std::size_t step = 300'001;
+  const std::string text(10 * step, 'a');
+  std::ofstream out(file, std::ios::binary);
+  std::filesystem::resize_file(file, text.size()); // zeros, as in an unfinished download
+  file_digest digest(file, file_digest::kind::sha256, text.size());
+  for (std::size_t at = 0; at < text.size(); at += step) {
+    out.write(text.data() + at, step);
+    out.flush();
+    digest.extend(at + step);
+  }
+  CHECK(*digest.wait(go_on) == *digest_of(file, file_digest::kind::sha256, text.size()));
+}
+
+TEST_CASE("a digest that is not wanted any more ends") {
+  const baton::testing::scratch_directory dir;
+  const auto file = dir.path() / "x";
+  file_digest waits(file, file_digest::kind::sha256, 1u << 20); // for bytes that never come
+  std::ofstream(file) << std::string(1u << 20, 'a');
+  file_digest asked(file, file_digest::kind::sha256, 1u << 20);
+  CHECK(asked.wait([](std::uint64_t) { return false; }).error().code == errc::cancelled);
 }
 
 TEST_CASE("the environment is huggingface_hub's") {
