@@ -15,31 +15,6 @@ namespace {
 // A gateway reports within this time that it drains, and its number of open requests.
 constexpr std::chrono::milliseconds drain_answer_max{1000};
 
-// The state of the gateways while they drain.
-struct draining_gateways {
-  bool is_over = true;          // no gateway has an open stream
-  bool has_reported = true;     // every connected gateway has reported that it drains
-  const status* lost = nullptr; // a gateway that is gone
-  std::string still_open;       // what is open
-};
-
-draining_gateways look_at(const std::vector<status>& nodes) {
-  draining_gateways all;
-  for (const auto& s : nodes) {
-    if (s.role != role::gateway || s.phase == phase::stopped)
-      continue;
-    if (s.phase != phase::ready && s.phase != phase::draining) {
-      all.lost = &s;
-      continue;
-    }
-    all.is_over = false;
-    all.has_reported = all.has_reported && s.phase == phase::draining;
-    all.still_open += fmt::format("{}{}: {}", all.still_open.empty() ? "" : ", ", s.name,
-                                  s.phase == phase::draining ? s.reason : "has not answered");
-  }
-  return all;
-}
-
 } // namespace
 
 bool takes_requests(const cluster_status& now) {
@@ -117,11 +92,7 @@ void progress::show(const cluster_status& now) {
     was_shown_ready_ = true;
     show_ready(now);
   }
-  if (is_draining_) // checked here: a waiting thread might look after the gateway is back
-    if (const auto* lost = look_at(now.nodes).lost) {
-      lost_while_draining_ = fmt::format("{} was lost while it drained", lost->name);
-      lost_incarnations_.emplace(lost->process, lost->incarnation);
-    }
+  drain_.observe(now.nodes); // here: a waiting thread might look after the gateway is back
   last_ = now;
 }
 
@@ -137,7 +108,7 @@ void progress::failed(const error& e, bool json) {
 void progress::draining() {
   {
     std::lock_guard lock(mutex_);
-    is_draining_ = true;
+    drain_.begin(last_.nodes);
   }
   if (!json_)
     print("\nstopping: open streams may finish; ^C again cuts them\n");
@@ -154,7 +125,7 @@ void progress::stopped(const root_end& how) {
 
 bool progress::was_lost_while_draining(process_id process, incarnation_id incarnation) const {
   std::lock_guard lock(mutex_);
-  return lost_incarnations_.contains({process, incarnation});
+  return drain_.has_lost(process, incarnation);
 }
 
 std::string progress::failure() const {
@@ -190,7 +161,7 @@ std::string progress::wait_drained(std::chrono::milliseconds grace,
       std::lock_guard lock(mutex_);
       const auto now = look_at(last_.nodes);
       if (now.is_over)
-        return lost_while_draining_;
+        return drain_.loss();
       if ((is_asked_again || waited >= grace) && (now.has_reported || waited >= drain_answer_max))
         return fmt::format("streams were cut {} ({})",
                            is_asked_again ? std::string("because it was asked again")

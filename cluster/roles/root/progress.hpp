@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cluster/roles/roles.hpp"
+#include "cluster/roles/root/drain_watch.hpp"
 #include "cluster/roles/root/root_end.hpp"
 #include "schema/messages.hpp"
 
@@ -11,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 
 namespace baton::cluster {
 
@@ -55,10 +55,7 @@ private:
   std::map<std::string, std::string> shown_; // the last text shown for each process
   bool was_ready_ = false;
   bool was_shown_ready_ = false;
-  bool is_draining_ = false;
-  std::string lost_while_draining_; // a gateway; it may be back, without its streams
-  std::set<std::pair<process_id, incarnation_id>>
-      lost_incarnations_; // gateways that were lost while they drained
+  drain_watch drain_;
 };
 
 } // namespace baton::cluster
