@@ -1,6 +1,8 @@
 #include "cluster/commands/chat_session.hpp"
 
 #include "cluster/commands/line_editor.hpp"
+#include "gateway/api/openai/calls/answer_parser.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
 #include "schema/nearest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -9,8 +11,10 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <random>
+#include <utility>
 
 namespace baton::cluster {
 namespace {
@@ -25,6 +29,7 @@ constexpr const char* help_text =
     "  /clear              forget the conversation\n"
     "  /save FILE          write the conversation as JSON\n"
     "  /set NAME VALUE     temperature, max_tokens or system; without a value: the default\n"
+    "  /set thinking VALUE off, hide, or the most tokens that the model thinks\n"
     "  /model [NAME]       show the models, or talk to another one\n"
     "  /exit               end (also ^D)\n"
     "  \"\"\"                 begin and end a message of several lines\n"
@@ -33,6 +38,40 @@ constexpr const char* help_text =
 void say_note(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
+
+// Shows an answer as it comes: the text on stdout, and before it, dimmed on the terminal, what the
+// model thinks.
+class answer_display {
+public:
+  explicit answer_display(bool shows_reasoning)
+      : shows_reasoning_(shows_reasoning), has_colors_(std::getenv("NO_COLOR") == nullptr) {}
+  answer_display(const answer_display&) = delete;
+  answer_display& operator=(const answer_display&) = delete;
+  ~answer_display() { end_reasoning(""); }
+
+  void show(const gateway::call_delta& part) {
+    if (!part.reasoning.empty() && shows_reasoning_) {
+      if (!std::exchange(is_in_reasoning_, true) && has_colors_)
+        std::fputs("\033[2m", stderr);
+      std::fputs(part.reasoning.c_str(), stderr);
+    }
+    if (part.text.empty())
+      return;
+    end_reasoning("\n\n");
+    std::fputs(part.text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+private:
+  void end_reasoning(const char* space) {
+    if (std::exchange(is_in_reasoning_, false))
+      std::fprintf(stderr, "%s%s", has_colors_ ? "\033[0m" : "", space);
+  }
+
+  bool shows_reasoning_;
+  bool has_colors_;
+  bool is_in_reasoning_ = false;
+};
 
 // The first word and the rest, without the spaces between them.
 std::pair<std::string, std::string> split_word(const std::string& line) {
@@ -78,6 +117,15 @@ generate chat_session::request_of_now() const {
   terms.sampling.seed = std::random_device{}();
   terms.stop.max_tokens = options_.max_tokens;
   terms.max_tokens_given = true;
+  if (reasoning_tokens_max_ == 0) {
+    gateway::asked_reasoning off;
+    off.is_on = false;
+    gateway::put_reasoning_kwargs(off, request.template_options.kwargs);
+  } else if (reasoning_tokens_max_) {
+    constraint bounded{constraint_kind::free, {}};
+    bounded.reasoning_tokens_max = *reasoning_tokens_max_;
+    terms.sampling.constraint = std::move(bounded);
+  }
   return request;
 }
 
@@ -87,6 +135,13 @@ result<chat_session::answered> chat_session::stream_answer() {
   if (!stream)
     return stream.error();
   answered all;
+  answer_display display(shows_notes_ && shows_reasoning_);
+  gateway::answer_parser parser(nullptr, /*reads_reasoning=*/true);
+  const auto take = [&](const gateway::call_delta& part) {
+    display.show(part);
+    all.reasoning += part.reasoning;
+    all.text += part.text;
+  };
   std::optional<clock::time_point> begun;
   auto last = clock::now();
   bool is_cancelled = false;
@@ -107,14 +162,17 @@ result<chat_session::answered> chat_session::stream_answer() {
     const auto& piece = **received;
     if (!begun && piece.count > 0)
       begun = last;
-    std::fputs(piece.text.c_str(), stdout);
-    std::fflush(stdout);
-    all.text += piece.text;
+    gateway::call_delta part;
+    parser.add(piece, piece.text, part);
+    take(part);
     all.tokens = piece.output_tokens;
     all.finish = piece.finish;
     if (piece.failure && piece.finish != finish::cancelled)
       return *piece.failure;
   }
+  gateway::call_delta rest;
+  parser.finish(rest);
+  take(rest);
   if (begun)
     all.seconds = std::chrono::duration<double>(last - *begun).count();
   return all;
@@ -140,7 +198,10 @@ result<void> chat_session::ask(const std::string& text) {
   }
   std::puts("");
   show_end(*answer);
-  messages_.push_back({.role = "assistant", .content = std::move(answer->text), .name = ""});
+  messages_.push_back({.role = "assistant",
+                       .content = std::move(answer->text),
+                       .name = "",
+                       .reasoning = std::move(answer->reasoning)});
   return {};
 }
 
@@ -237,10 +298,24 @@ void chat_session::set(const std::string& setting, const std::string& value) {
     if (!number || *number == 0 || *number > max_tokens_max)
       return say_note(fmt::format("max_tokens is a number from 1 to {}", max_tokens_max));
     options_.max_tokens = *number;
+  } else if (setting == "thinking") {
+    if (!set_thinking(value))
+      return say_note(
+          fmt::format("thinking is off, hide, or a number from 1 to {}", max_tokens_max));
   } else {
-    return say_note("/set takes temperature, max_tokens or system");
+    return say_note("/set takes temperature, max_tokens, system or thinking");
   }
   say_note(value.empty() ? setting + " has its default" : setting + " is " + value);
+}
+
+bool chat_session::set_thinking(const std::string& value) {
+  const bool is_word = value.empty() || value == "off" || value == "hide";
+  const auto number = number_of<std::int32_t>(value);
+  if (!is_word && !(number && *number > 0 && *number <= static_cast<std::int32_t>(max_tokens_max)))
+    return false;
+  shows_reasoning_ = value != "hide";
+  reasoning_tokens_max_ = value == "off" ? std::optional(0) : number;
+  return true;
 }
 
 void chat_session::choose_model(const std::string& name) {
@@ -263,8 +338,12 @@ void chat_session::save(const std::string& file) const {
   if (file.empty())
     return say_note("/save takes the name of a file");
   auto all = nlohmann::ordered_json::array();
-  for (const auto& m : messages_)
-    all.push_back({{"role", m.role}, {"content", m.content}});
+  for (const auto& m : messages_) {
+    auto one = nlohmann::ordered_json{{"role", m.role}, {"content", m.content}};
+    if (!m.reasoning.empty())
+      one["reasoning_content"] = m.reasoning;
+    all.push_back(std::move(one));
+  }
   std::ofstream out(file);
   out << nlohmann::ordered_json{{"model", options_.model}, {"messages", std::move(all)}}.dump(
              2, ' ', false, nlohmann::json::error_handler_t::replace)

@@ -5,6 +5,8 @@
 
 #include <baton/client.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ public:
 
 private:
   struct answered {
+    std::string reasoning; // what the model thought before its answer
     std::string text;
     std::uint32_t tokens = 0;
     double seconds = 0; // from the first token to the last
@@ -36,6 +39,7 @@ private:
   // A line that begins with '/'.
   effect obey(const std::string& line);
   void set(const std::string& setting, const std::string& value);
+  bool set_thinking(const std::string& value); // false: it is no such value
   void choose_model(const std::string& name);
   void save(const std::string& file) const;
   void clear();
@@ -44,6 +48,8 @@ private:
   chat_options options_;
   chat_prompt messages_;
   bool shows_notes_ = false; // stderr is a terminal
+  bool shows_reasoning_ = true;
+  std::optional<std::int32_t> reasoning_tokens_max_; // 0: it does not think
 };
 
 } // namespace baton::cluster

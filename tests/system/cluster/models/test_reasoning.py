@@ -1,6 +1,7 @@
 """A model's reasoning through every API: separated, bounded, turned off, and the same after kill -9. The model is tiny, with
 random weights and Qwen 3's marks in its vocabulary and template. A budget ends its reasoning."""
 import json
+import os
 import re
 import subprocess
 
@@ -8,9 +9,10 @@ import anthropic
 import ollama
 import openai
 import pytest
-from harness import ROOT, running
+from harness import CLUSTER, ROOT, running
 from marked_model import marked_model
 from streams import Stream
+from terminal import terminal
 
 MARKS = ["<think>", "</think>"]
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
@@ -189,3 +191,27 @@ def test_a_model_that_does_not_think_refuses_it_by_name(shared):
     status, _, answer = shared.post("/v1/messages", {"model": "smollm2", "max_tokens": 4, "messages": ASK, "thinking": {"type": "adaptive"}})
     assert status == 400 and "does not reason" in answer["error"]["message"]
     assert Stream(shared, "Hi", max_tokens=4, reasoning_effort="none").check().text
+
+
+def test_a_terminal_shows_the_reasoning_apart_from_the_answer(cluster, tmp_path):
+    home = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    kept = tmp_path / "kept.json"
+    with terminal(home, "chat", "--endpoint", cluster.door, "--temperature", "0", "--max-tokens", "40") as t:
+        t.until(r"> $")
+        t.type(f"/set thinking {BUDGET}\r")
+        t.until(f"thinking is {BUDGET}")
+        t.type("How many?\r")
+        shown = t.until(r"tokens/s\)")
+        assert re.search(r"\x1b\[2m.+\x1b\[0m\r\n\r\n.", shown, re.S) and "</think>" not in shown, shown
+        t.type("/set thinking hide\rHow many?\r")
+        assert "\x1b[2m" not in t.until(r"tokens/s\)|cut after")
+        t.type(f"/save {kept}\r/exit\r")
+        assert t.end() == 0
+    first = json.loads(kept.read_text())["messages"][1]
+    assert first["reasoning_content"] and first["content"] and "</think>" not in first["content"]
+
+
+def test_a_pipe_gets_the_answer_alone(cluster):
+    done = subprocess.run([CLUSTER, "chat", "--endpoint", cluster.door, "--temperature", "0", "--max-tokens", "20", "How many?"], capture_output=True, text=True,
+                          timeout=60, check=True)
+    assert done.stdout == "\n"  # without a bound it thinks to the end
