@@ -3,6 +3,7 @@
 import * as store from "./conversations.js";
 import {Blocks} from "./blocks.js";
 import {at, button, make, say} from "./dom.js";
+import {parts_of} from "./reasoning.js";
 import {body_of} from "./request.js";
 import {values} from "./settings.js";
 import {show_text, spoken} from "./text.js";
@@ -61,10 +62,12 @@ function render(to_end = false) {
 
 function element_of(turn) {
   const who = turn.role === "user" ? "You" : turn.model || "Answer";
+  const thoughts = make("div");
+  const reasoning = make("details", {class: "reasoning", hidden: true}, make("summary", {}, "Reasoning"), thoughts);
   const text = make("div", {class: "text"});
   const note = make("p", {class: "note"});
-  const element = make("article", {class: "turn " + turn.role, "aria-label": who}, text, note, make("p", {class: "acts"}, ...acts_of(turn)));
-  boxes.set(turn.id, {element, text, note});
+  const element = make("article", {class: "turn " + turn.role, "aria-label": who}, reasoning, text, note, make("p", {class: "acts"}, ...acts_of(turn)));
+  boxes.set(turn.id, {element, reasoning, thoughts, text, note});
   return element;
 }
 
@@ -91,7 +94,7 @@ function acts_of(turn) {
 function note_of(turn) {
   if (turn.role === "user") return "";
   const run = running.get(turn.id);
-  if (run) return run.waits ?? (turn.text ? "" : "…");
+  if (run) return run.waits ?? (turn.text ? "" : turn.reasoning ? "thinking…" : "…");
   if (turn.state === "running") return "This answer is running in another tab, or was interrupted.";
   if (turn.error) return turn.error;
   const speed = turn.tokens > 1 && turn.seconds ? ` · ${((turn.tokens - 1) / turn.seconds).toFixed(1)} tokens/s` : "";
@@ -105,6 +108,8 @@ function refresh(turn) {
   const talk = at("talk");
   const is_at_end = talk.scrollHeight - talk.scrollTop - talk.clientHeight < 60;
   if (turn.role === "user") say(box.text, turn.text); else show_text(box.text, turn.text, running.has(turn.id), copy);
+  box.reasoning.hidden = !turn.reasoning;
+  say(box.thoughts, turn.reasoning ?? "");
   say(box.note, note_of(turn));
   box.note.className = "note" + (running.get(turn.id)?.waits ? " wait" : turn.error ? " bad" : "");
   box.element.setAttribute("aria-busy", String(running.has(turn.id)));
@@ -195,7 +200,9 @@ function take(conversation, turn, m) {
       run.first_token = m.index;
       if (!turn.from) turn.first_ms = Math.round(run.first_at - run.asked_at);
     }
-    turn.text += m.text;
+    if (m.reasoning) Object.assign(turn, {marks: m.reasoning, raw: ""});
+    if (turn.marks) Object.assign(turn, {raw: turn.raw + m.text}, parts_of(turn.raw + m.text, turn.marks));
+    else turn.text += m.text;
     turn.from = m.index;
     speak(turn, run, false);
   }
@@ -210,9 +217,10 @@ function take(conversation, turn, m) {
 
 function end(turn, run, how) {
   running.delete(turn.id);
+  if (turn.marks) Object.assign(turn, parts_of(turn.raw, turn.marks, true));
   Object.assign(turn, how);
   if (run.first_at && how.tokens > run.first_token) turn.seconds = (performance.now() - run.first_at) / 1000 * (how.tokens - 1) / (how.tokens - run.first_token);
-  for (const name of ["resume", "from", "tab", "body"]) delete turn[name];
+  for (const name of ["resume", "from", "tab", "body", "marks", "raw"]) delete turn[name];
 }
 
 function words_of(e) {

@@ -5,6 +5,7 @@
 #include "gateway/base/json_text.hpp"
 #include "gateway/request/response_writer.hpp"
 #include "gateway/state/refusal.hpp"
+#include "runtime/text/stream/reasoning_style.hpp"
 
 #include <iterator>
 
@@ -12,6 +13,18 @@ namespace baton::gateway {
 namespace {
 
 constexpr std::int64_t index_max = UINT32_MAX;
+
+// The marks around the reasoning, with the first tokens of an answer.
+void append_marks(std::string& out, const chunk& c) {
+  const auto& row = text::row_of(c.reasoning);
+  nlohmann::ordered_json marks{
+      {"open", row.open}, {"close", row.close}, {"begun", c.begins_in_reasoning}};
+  if (row.has_channels) {
+    marks["next"] = row.next;
+    marks["answer"] = row.answer;
+  }
+  out += R"(,"reasoning":)" + json_text(marks);
+}
 
 std::optional<std::uint32_t> read_window(field_reader& fields) {
   const auto tokens = fields.integer("window", 0, 1, index_max);
@@ -201,6 +214,9 @@ std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& 
   append_choice(out, c, shape);
   fmt::format_to(std::back_inserter(out), R"(,"index":{},"count":{},"text":)", c.index, c.count);
   append_json_string(out, c.text);
+  if (c.reasoning != reasoning_format::none && c.index == c.count) {
+    append_marks(out, c);
+  }
   if (shape.has_logprobs && !c.details.empty()) {
     out += R"(,"logprobs":)";
     out += json_text(logprobs_of({openai_api::chat}, c.details, 0));

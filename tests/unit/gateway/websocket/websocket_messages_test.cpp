@@ -115,8 +115,28 @@ TEST_CASE("server messages are JSON that names the request") {
   reply_shape two;
   two.choices = 2;
   CHECK(json::parse(tokens_text(id, c, two))["choice"] == 0);
+  CHECK_FALSE(json::parse(tokens_text(id, c, one)).contains("reasoning"));
   const auto e = json::parse(socket_error_text("", fail(errc::overloaded, "full")));
   CHECK(e["type"] == "error");
   CHECK(e["id"].is_null());
   CHECK(e["error"]["code"] == "overloaded");
+}
+
+TEST_CASE("the first tokens of a model that thinks have the marks of its reasoning") {
+  chunk c;
+  c.index = c.count = 2;
+  c.reasoning = reasoning_format::think;
+  c.begins_in_reasoning = true;
+  CHECK(json::parse(tokens_text("a", c, {}))["reasoning"] ==
+        json{{"open", "<think>"}, {"close", "</think>"}, {"begun", true}});
+  c.reasoning = reasoning_format::harmony;
+  c.begins_in_reasoning = false;
+  CHECK(json::parse(tokens_text("a", c, {}))["reasoning"] ==
+        json{{"open", "<|channel|>analysis<|message|>"},
+             {"close", "<|end|>"},
+             {"begun", false},
+             {"next", "<|start|>assistant"},
+             {"answer", "<|channel|>final<|message|>"}});
+  c.index = 4; // not the first ones
+  CHECK_FALSE(json::parse(tokens_text("a", c, {})).contains("reasoning"));
 }
