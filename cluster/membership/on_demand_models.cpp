@@ -58,7 +58,22 @@ void on_demand_models::keep(std::uint32_t pipeline, std::chrono::milliseconds ke
                             time_point now) {
   auto& e = all_.at(pipeline);
   e.keep_alive = keep_alive;
+  e.restored.reset();
   e.used_at = now;
+}
+
+kept_models on_demand_models::kept() const {
+  kept_models all;
+  for (const auto& [pipeline, e] : all_)
+    if (const auto& time = e.restored ? e.restored : e.keep_alive)
+      all.emplace(e.model.name, *time);
+  return all;
+}
+
+void on_demand_models::restore(const kept_models& kept) {
+  for (auto& [pipeline, e] : all_)
+    if (const auto found = kept.find(e.model.name); found != kept.end())
+      e.restored = found->second;
 }
 
 std::optional<std::chrono::milliseconds> on_demand_models::keep_alive_of(const entry& e) {
@@ -102,6 +117,8 @@ void on_demand_models::observe(std::uint32_t pipeline, const observed& plan, tim
     }
     e.retries.on_success();
     e.used_at = now;
+    if (const auto before = std::exchange(e.restored, std::nullopt))
+      e.keep_alive = before;
     if (e.open_requests == 0)
       e.wanted_since.reset();
     enter(e, phase::ready, now);
@@ -173,6 +190,7 @@ void on_demand_models::try_load(entry& e, time_point now) {
                                      loaded_max_));
   if (why) {
     ++e.loads.loads;
+    e.restored.reset();
     spdlog::info("model {} is being loaded", e.model.name);
     return enter(e, phase::loading, now);
   }

@@ -44,6 +44,9 @@ struct on_demand_model {
   bool is_pinned = false;                    // never unloaded
 };
 
+// Clients' `keep_alive`, by model.
+using kept_models = std::map<std::string, std::chrono::milliseconds>;
+
 class on_demand_models {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -71,6 +74,10 @@ public:
   // A client's `keep_alive`, until the model is unloaded: it takes the place of idle_timeout. Below
   // 0: never unloaded for idleness.
   void keep(std::uint32_t pipeline, std::chrono::milliseconds keep_alive, time_point now);
+  // Of the models that are loaded or loading.
+  kept_models kept() const;
+  // What an earlier root has kept: counts for the models that it has loaded.
+  void restore(const kept_models& kept);
   // The head's report of its open requests.
   void on_load(std::uint32_t pipeline, std::uint32_t open_requests, time_point now);
   void observe(std::uint32_t pipeline, const observed& plan, time_point now);
@@ -94,6 +101,7 @@ private:
     std::vector<done_callback> loads_waiting, unloads_waiting; // orders
     time_point used_at{}; // when it had requests, or was loaded
     std::optional<std::chrono::milliseconds> keep_alive;
+    std::optional<std::chrono::milliseconds> restored; // until this root loads the model itself
     std::optional<time_point> wanted_since;
     time_point since{}; // of this state
     std::optional<time_point> paused_until;

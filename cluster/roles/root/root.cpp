@@ -3,6 +3,7 @@
 #include "cluster/bus/proxies.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/process/left_over.hpp"
+#include "cluster/roles/root/keep_alive_record.hpp"
 #include "cluster/roles/root/root_children.hpp"
 
 #include <spdlog/spdlog.h>
@@ -43,6 +44,7 @@ root::root(const cluster_contexts& all, std::filesystem::path original,
                     self_.links().send(process_ids::head(pipeline), actors::well_known::scheduler,
                                        message(load_refused{why}));
                   }}) {
+  on_demand_.restore(read_keep_alive(cluster_.dir));
   start_status_aggregator();
   start_supervisor();
   start_models();
@@ -262,6 +264,11 @@ void root::decide_loads() {
   if (auto loads = on_demand_.snapshot(wall_clock_); loads != shown_loads_) {
     shown_loads_ = loads;
     caf::anon_send(status_aggregator_, on_demand_now{std::move(loads)});
+  }
+  if (auto kept = on_demand_.kept(); kept != recorded_) {
+    recorded_ = std::move(kept);
+    if (auto ok = write_keep_alive(cluster_.dir, recorded_); !ok)
+      spdlog::warn("keep_alive is not recorded: {}", ok.error().message);
   }
 }
 

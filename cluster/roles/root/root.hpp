@@ -93,6 +93,7 @@ private:
       std::chrono::system_clock::now().time_since_epoch() -
       std::chrono::steady_clock::now().time_since_epoch());
   std::map<std::uint32_t, model_loads> shown_loads_;        // as sent to the aggregator
+  kept_models recorded_;                                    // in the run directory
   std::map<std::uint32_t, std::set<process_id>> unloading_; // by pipeline: shards that are ending
   status_aggregator_actor status_aggregator_;
   actors::supervisor_actor supervisor_;

@@ -185,6 +185,11 @@ def test_keep_alive_of_ollama_decides_how_long_a_model_stays():
         assert shards(c) == {"shard-0"} and 580 < expires_in()[0] < 598
         assert c.post("/api/embed", {"model": "one", "input": "fox", "keep_alive": "20m"})[0] == 200
         wait_for(lambda: 1190 < expires_in()[0] <= 1200)
+        c.process.kill()
+        c.process.wait(10)
+        c.start(wait=False)  # the next root goes by it
+        wait_for(lambda: c.log("root").count("gateway is up") == 2)
+        wait_for(lambda: len(expires_at()) == 1 and 1190 < expires_in()[0] <= 1200)
         assert asked(0, "/api/chat") > 0
         wait_for(lambda: shards(c) == set())
         assert ask(c, "one")[0] == 200  # the next load has the timeout of nodes.toml

@@ -287,6 +287,19 @@ TEST_CASE("a snapshot says since when a loaded model is idle, and for how long i
   CHECK(f.models.snapshot(wall_clock).at(0).keep_alive == -1);
 }
 
+TEST_CASE("a restarted root goes by the keep_alive of the models that it finds loaded") {
+  on_demand_fixture f({{0, "a", 10s, false}, {1, "b", 10s, false}});
+  f.models.restore({{"a", 60s}, {"b", 60s}, {"gone", 1s}});
+  f.serve(0); // an earlier root has loaded it
+  CHECK(f.models.snapshot(0ms).at(0).keep_alive == 60'000);
+  CHECK(f.models.kept() == kept_models{{"a", 60s}, {"b", 60s}});
+  f.load(1); // anew
+  CHECK(f.models.snapshot(0ms).at(1).keep_alive == 10'000);
+  CHECK(f.models.kept() == kept_models{{"a", 60s}});
+  f.models.keep(0, 30s, f.now);
+  CHECK(f.models.kept() == kept_models{{"a", 30s}});
+}
+
 TEST_CASE("a client's keep_alive takes the place of idle_timeout until the model is unloaded") {
   on_demand_fixture f({{0, "a", 10s, false}, {1, "pinned", 0s, true}});
   f.load(0);
