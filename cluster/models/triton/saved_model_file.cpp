@@ -1,6 +1,7 @@
 #include "cluster/models/triton/saved_model_file.hpp"
 
 #include "cluster/models/triton/protobuf_reader.hpp"
+#include "gateway/base/json_text.hpp"
 
 #include <fmt/ranges.h>
 
@@ -101,7 +102,7 @@ private:
     std::vector<std::string> names;
     for (const auto& [name, one] : graph.signatures)
       if (names.size() < signatures_shown)
-        names.push_back(name.substr(0, 64));
+        names.push_back(gateway::shown_member(name));
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
   }
 

@@ -118,6 +118,10 @@ TEST_CASE("without serving_default another signature is used, but never an initi
   CHECK(refusal_of_saved(model, {"serve", "serving_default"}) ==
         "it has no signature 'serving_default' (TF_SIGNATURE_DEF), but __saved_model_init_op, "
         "predict");
+  const auto odd = graph_of(tag("serve"), pb_entry(5, std::string("a\n\0\x80", 4),
+                                                   pb_entry(2, "p", tensor_info(1, {1}))));
+  CHECK(refusal_of_saved(odd, {"serve", "serving_default"}) ==
+        "it has no signature 'serving_default' (TF_SIGNATURE_DEF), but a???");
   CHECK(refusal_of_saved(model, {"tpu", ""}) ==
         "it has no graph with the tag 'tpu' (TF_GRAPH_TAG)");
 }
