@@ -6,6 +6,7 @@
 #include "cluster/files/log_level.hpp"
 #include "cluster/files/root_log.hpp"
 #include "cluster/roles/process.hpp"
+#include "gateway/base/log_format.hpp"
 #include "schema/limits.hpp"
 #include "schema/nearest.hpp"
 
@@ -440,7 +441,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   block_signals();
   if (argc > 0)
     take_name(argv[0]);
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_formatter(gateway::log_format(/*has_colors=*/true));
   CLI::App app("Baton: a distributed LLM server whose streams do not break.\n\n"
                "  cluster run model.gguf     serve one model, and talk to it\n"
                "  cluster up nodes.toml      serve\n"

@@ -1,6 +1,7 @@
 #include "cluster/files/root_log.hpp"
 
 #include "cluster/files/log_level.hpp"
+#include "gateway/base/log_format.hpp"
 
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
@@ -24,7 +25,7 @@ result<void> open_root_log(const run_dir& dir, const std::string& configured) {
     auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, root_log_bytes_max,
                                                                        root_log_files_max);
     auto logger = std::make_shared<spdlog::logger>(root_logger, std::move(sink));
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    logger->set_formatter(gateway::log_format(/*has_colors=*/false));
     logger->flush_on(spdlog::level::trace); // keeps the log of a root that is killed
     // If the disk is full, spdlog would print errors over the progress on the terminal.
     logger->set_error_handler([](const std::string&) {});

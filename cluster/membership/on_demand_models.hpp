@@ -74,9 +74,9 @@ public:
   // A client's `keep_alive`, until the model is unloaded: it takes the place of idle_timeout. Below
   // 0: never unloaded for idleness.
   void keep(std::uint32_t pipeline, std::chrono::milliseconds keep_alive, time_point now);
-  // Of the models that are loaded or loading.
+  // The models that are loaded or loading, and have one.
   kept_models kept() const;
-  // What an earlier root has kept: counts for the models that it has loaded.
+  // The times that an earlier root kept: they count for the models that it has loaded.
   void restore(const kept_models& kept);
   // The head's report of its open requests.
   void on_load(std::uint32_t pipeline, std::uint32_t open_requests, time_point now);

@@ -1,5 +1,7 @@
 #include "gateway/base/access_log.hpp"
 
+#include "gateway/base/log_format.hpp"
+
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -78,7 +80,7 @@ result<std::shared_ptr<access_log>> access_log::open(const std::string& file) {
     auto sink =
         std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, file_bytes_max, files_max);
     auto logger = std::make_shared<spdlog::logger>("access", std::move(sink));
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    logger->set_formatter(log_format(/*has_colors=*/false));
     logger->set_level(spdlog::get_level());
     logger->flush_on(spdlog::level::trace); // a killed gateway loses no line
     return std::make_shared<access_log>(std::move(logger));

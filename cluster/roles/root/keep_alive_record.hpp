@@ -1,4 +1,4 @@
-// What clients have said with `keep_alive`, in the run directory: a root that is restarted goes by
+// Clients' `keep_alive` of models on demand, in the run directory: a restarted root goes by it.
 // it.
 #pragma once
 
