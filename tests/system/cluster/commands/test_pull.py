@@ -14,7 +14,7 @@ import time
 import pytest
 from harness import CLUSTER, MODEL, ROOT, Cluster
 from model_hub import COMMIT, HEADER_RANGE, I8, Hub, Repository, gguf
-from test_run import Terminal
+from terminal import Terminal
 
 PART = 16 << 20
 GGUF = gguf(random.Random(1).randbytes(300_000))
