@@ -254,6 +254,7 @@ def test_no_counter_falls_when_a_model_is_unloaded_and_loaded_again(explicit):
         explicit.ask("counted", 1)
         after = rows(before)
         assert fallen(before, after) == {} and after[executions] == 4
+        wait_for(lambda: len(explicit.workers("counted")) == 1)  # the one before may be ending
         (pid,) = explicit.workers("counted").values()
         os.kill(pid, 9)
         explicit.ask("counted", 1)
