@@ -20,6 +20,13 @@ world_options of_ranks(std::uint64_t seed) {
   return o;
 }
 
+// Several stages.
+world_options of_stages(std::uint64_t seed) {
+  auto o = drawn_options(seed);
+  o.stages = std::max(o.stages, 2u);
+  return o;
+}
+
 void begin_fault(world& w, bool is_of_memory, stage_index stage) {
   if (is_of_memory)
     w.refuses_group = [stage](stage_index s) { return s == stage; };
@@ -53,6 +60,16 @@ void check_not_ready(world& w, const std::string& why) {
   CHECK(status_before.phase == phase::recovering);
   CAPTURE(status_before.reason);
   CHECK(status_before.reason.find(why) != std::string::npos);
+}
+
+// Once a fault of a link is over, the cluster serves again after the longest pause.
+void check_recovers(world& w) {
+  w.run_for(pause_max + 20s);
+  CHECK(w.stands() == phase::ready);
+  const auto& after = w.open({.input = {1, 2, 3}, .max_tokens = 5});
+  check_rest(w);
+  CHECK(after.is_complete());
+  check_failures(w, after_losses);
 }
 
 } // namespace
@@ -133,22 +150,15 @@ TEST_CASE(
     "a link between stages that falls whenever it is up does not flood the cluster with epochs") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.stages = std::max(o.stages, 2u);
-        world w(o);
+        world w(of_stages(seed));
         w.run_for(500ms);
         open_some(w, 4);
-        const auto last = (o.stages - 1) * o.width;
+        const auto last = (w.options().stages - 1) * w.options().width;
         const auto span = std::chrono::milliseconds(1 + w.draw(40));
         for (auto until = w.now() + 70s; w.now() < until; w.run_for(span))
           w.network().disconnect(shard_process(0), shard_process(last));
         check_promises(w);
-        w.run_for(pause_max + 20s);
-        CHECK(w.stands() == phase::ready);
-        const auto& after = w.open({.input = {1, 2, 3}, .max_tokens = 5});
-        check_rest(w);
-        CHECK(after.is_complete());
-        check_failures(w, after_losses);
+        check_recovers(w);
       },
       /*stride=*/10);
 }
@@ -156,13 +166,11 @@ TEST_CASE(
 TEST_CASE("a link whose messages are refused whenever it is up does not flood the network") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.stages = std::max(o.stages, 2u);
-        world w(o);
+        world w(of_stages(seed));
         w.run_for(500ms);
         open_some(w, 4);
         w.run_for(std::chrono::milliseconds(w.draw(20)));
-        const auto shard = shard_process(w.draw(2) == 0 ? 0 : o.width);
+        const auto shard = shard_process(w.draw(2) == 0 ? 0 : w.options().width);
         std::uint64_t messages = 0;
         w.network().on_send = [&](process_id from, process_id to) {
           if (std::minmax(from, to) != std::minmax(head_process, shard))
@@ -174,12 +182,7 @@ TEST_CASE("a link whose messages are refused whenever it is up does not flood th
         CHECK(messages > 20);
         CHECK(messages < 1000);
         w.network().on_send = nullptr;
-        w.run_for(pause_max + 20s);
-        CHECK(w.stands() == phase::ready);
-        const auto& after = w.open({.input = {1, 2, 3}, .max_tokens = 5});
-        check_rest(w);
-        CHECK(after.is_complete());
-        check_failures(w, after_losses);
+        check_recovers(w);
       },
       /*stride=*/10);
 }

@@ -38,16 +38,20 @@ std::vector<float> float_scores(const vocabulary& words) {
   return scores;
 }
 
-writer file_of(const vocabulary& words) {
-  std::vector<std::int32_t> kinds;
+std::vector<std::int32_t> types_of(const vocabulary& words) {
+  std::vector<std::int32_t> types;
   for (const token_kind kind : words.kinds)
-    kinds.push_back(static_cast<std::int32_t>(kind));
+    types.push_back(static_cast<std::int32_t>(kind));
+  return types;
+}
+
+writer file_of(const vocabulary& words) {
   writer out;
   out.set_string("general.architecture", "llama")
       .set_string("tokenizer.ggml.model", words.model)
       .set_strings("tokenizer.ggml.tokens", words.tokens)
       .set_f32s("tokenizer.ggml.scores", float_scores(words))
-      .set_i32s("tokenizer.ggml.token_type", kinds)
+      .set_i32s("tokenizer.ggml.token_type", types_of(words))
       .set_u32("tokenizer.ggml.bos_token_id", 1)
       .set_u32("tokenizer.ggml.eos_token_id", 2)
       .set_u32("tokenizer.ggml.unknown_token_id", 0);
@@ -66,15 +70,12 @@ result<vocabulary> read_back(const writer& out) {
 
 // The file of a tokenizer.json's vocabulary, as converters write Gemma 4's.
 writer merged_file_of(const vocabulary& words) {
-  std::vector<std::int32_t> kinds;
-  for (const token_kind kind : words.kinds)
-    kinds.push_back(static_cast<std::int32_t>(kind));
   writer out;
   out.set_string("tokenizer.ggml.model", "gemma4")
       .set_strings("tokenizer.ggml.tokens", words.tokens)
       .set_strings("tokenizer.ggml.merges", words.merges)
       .set_f32s("tokenizer.ggml.scores", std::vector<float>(words.tokens.size(), -1000.0F))
-      .set_i32s("tokenizer.ggml.token_type", kinds)
+      .set_i32s("tokenizer.ggml.token_type", types_of(words))
       .set_u32("tokenizer.ggml.bos_token_id", 1)
       .set_u32("tokenizer.ggml.eos_token_id", 2)
       .set_u32("tokenizer.ggml.unknown_token_id", 0)
