@@ -90,8 +90,8 @@ inline void check_cuts(const stored_module& module, const model::quantised_matri
       const auto found = module.rows(matrix, first, count);
       CAPTURE(first);
       CAPTURE(count);
-      CHECK(std::memcmp(found.data(), expected.data() + first * columns,
-                        found.size() * sizeof(float)) == 0);
+      CHECK((found.empty() || std::memcmp(found.data(), expected.data() + first * columns,
+                                          found.size() * sizeof(float)) == 0));
     }
   CHECK(module.rows(matrix, 0, rows) == expected);
 }

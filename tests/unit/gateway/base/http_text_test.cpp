@@ -10,8 +10,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <cstring>
-
 using namespace baton;
 using namespace baton::gateway;
 
@@ -371,8 +369,7 @@ TEST_CASE("a request line names a path, the server, or an http URL of it") {
 TEST_CASE("empty lines before a request are skipped, up to a limit") {
   const auto skip = [](std::string text, std::size_t most) {
     boost::beast::flat_buffer buffer;
-    std::memcpy(buffer.prepare(text.size()).data(), text.data(), text.size());
-    buffer.commit(text.size());
+    buffer.commit(boost::asio::buffer_copy(buffer.prepare(text.size()), boost::asio::buffer(text)));
     const auto lines = skip_empty_lines(buffer, most);
     const auto rest = buffer.cdata();
     return std::pair(lines, std::string(static_cast<const char*>(rest.data()), rest.size()));
