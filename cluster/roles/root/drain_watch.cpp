@@ -5,8 +5,9 @@
 namespace baton::cluster {
 namespace {
 
-bool is_serving(const status& gateway) {
-  return gateway.phase == phase::ready || gateway.phase == phase::draining;
+// A gateway that may have open streams.
+bool is_serving(const status& s) {
+  return s.role == role::gateway && (s.phase == phase::ready || s.phase == phase::draining);
 }
 
 } // namespace
@@ -14,12 +15,8 @@ bool is_serving(const status& gateway) {
 draining_gateways look_at(const std::vector<status>& nodes) {
   draining_gateways all;
   for (const auto& s : nodes) {
-    if (s.role != role::gateway || s.phase == phase::stopped)
+    if (!is_serving(s))
       continue;
-    if (!is_serving(s)) {
-      all.lost = &s;
-      continue;
-    }
     all.is_over = false;
     all.has_reported = all.has_reported && s.phase == phase::draining;
     all.still_open += fmt::format("{}{}: {}", all.still_open.empty() ? "" : ", ", s.name,
@@ -29,20 +26,18 @@ draining_gateways look_at(const std::vector<status>& nodes) {
 }
 
 void drain_watch::begin(const std::vector<status>& nodes) {
-  is_draining_ = true;
   for (const auto& s : nodes)
-    if (s.role == role::gateway && is_serving(s))
+    if (is_serving(s))
       had_streams_.insert(s.process);
 }
 
 void drain_watch::observe(const std::vector<status>& nodes) {
-  if (!is_draining_)
-    return;
-  const auto* gone = look_at(nodes).lost;
-  if (!gone || !had_streams_.contains(gone->process))
-    return;
-  loss_ = fmt::format("{} was lost while it drained", gone->name);
-  lost_.emplace(gone->process, gone->incarnation);
+  for (const auto& s : nodes) {
+    if (!had_streams_.contains(s.process) || is_serving(s) || s.phase == phase::stopped)
+      continue;
+    loss_ = fmt::format("{} was lost while it drained", s.name);
+    lost_.emplace(s.process, s.incarnation);
+  }
 }
 
 } // namespace baton::cluster

@@ -13,10 +13,9 @@ namespace baton::cluster {
 
 // The state of the gateways while they drain.
 struct draining_gateways {
-  bool is_over = true;          // no gateway has an open stream
-  bool has_reported = true;     // every connected gateway has reported that it drains
-  const status* lost = nullptr; // a gateway that is gone
-  std::string still_open;       // what is open
+  bool is_over = true;      // no gateway has an open stream
+  bool has_reported = true; // every connected gateway has reported that it drains
+  std::string still_open;   // what is open
 };
 draining_gateways look_at(const std::vector<status>& nodes);
 
@@ -33,8 +32,7 @@ public:
   }
 
 private:
-  bool is_draining_ = false;
-  std::set<process_id> had_streams_;
+  std::set<process_id> had_streams_; // empty before the drain
   std::string loss_;
   std::set<std::pair<process_id, incarnation_id>> lost_;
 };

@@ -1,5 +1,4 @@
 // Clients' `keep_alive` of models on demand, in the run directory: a restarted root goes by it.
-// it.
 #pragma once
 
 #include "cluster/files/run_dir.hpp"

@@ -43,6 +43,20 @@ TEST_CASE("a gateway that was away when the drain began has lost no stream") {
   CHECK(loss_between(phase::ready, phase::recovering) == "gateway was lost while it drained");
 }
 
+TEST_CASE("a gateway that was away does not hide the loss of another one") {
+  const auto two = [](phase first, phase second) {
+    auto all = gateway_in(first);
+    all.push_back(gateway_in(second)[0]);
+    all[1].process = process_ids::gateway(1);
+    all[1].name = "gateway-1";
+    return all;
+  };
+  drain_watch drain;
+  drain.begin(two(phase::ready, phase::starting));
+  drain.observe(two(phase::recovering, phase::starting));
+  CHECK(drain.loss() == "gateway was lost while it drained");
+}
+
 TEST_CASE("before the drain no loss counts") {
   drain_watch drain;
   drain.observe(gateway_in(phase::recovering));
