@@ -4,6 +4,7 @@
 #include "cluster/machines/worker_cores.hpp"
 #include "cluster/plan/plan_workers.hpp"
 #include "cluster/process/child.hpp"
+#include "runtime/plugin/library.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -57,15 +58,19 @@ result<void> check_device(const device& where, const std::string& text, rank_cou
   if (how.how == child_end::way::exit && how.number == 0)
     return {};
   const auto answer = answer_in(log);
-  return fail(errc::start_failed, "device {}: {} ({})", text,
-              answer.empty() ? fmt::format("{}, see {}", how.text(), log.string()) : answer,
-              fix_of(where));
+  const auto why = answer.empty() ? fmt::format("{}, see {}", how.text(), log.string()) : answer;
+  const std::string_view fix = fix_of(where);
+  return fail(errc::start_failed, "device {}: {}{}", text, why,
+              fix.empty() ? "" : fmt::format(" ({})", fix));
 }
 
 } // namespace
 
-const char* fix_of(const device& where) noexcept {
-  return where.engine == "torch" ? "./up --gpu builds and installs it" : "docs/develop/engines.md";
+const char* fix_of(const device& where) {
+  if (plugin::find_library(where.engine))
+    return "";
+  return where.engine == "torch" ? "pip install baton-server-cuda; from sources: ./up --gpu"
+                                 : "docs/develop/engines.md";
 }
 
 std::uint32_t ranks_max(const cluster_config& config) noexcept {

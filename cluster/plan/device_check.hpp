@@ -15,8 +15,8 @@ namespace baton::cluster {
 
 inline constexpr std::chrono::seconds device_answer_max{60}; // loading torch from disk is slow
 
-// How to install the device's engine.
-const char* fix_of(const device& where) noexcept;
+// How to install the device's engine; empty if its library is there.
+const char* fix_of(const device& where);
 
 // The largest number of ranks in a stage, over all models.
 std::uint32_t ranks_max(const cluster_config& config) noexcept;

@@ -1,5 +1,6 @@
 #include "cluster/roles/shard/shard_engine.hpp"
 
+#include "cluster/plan/device_check.hpp"
 #include "cluster/plan/model_identity.hpp"
 #include "cluster/plan/plan_engines.hpp"
 #include "runtime/grammar/masker.hpp"
@@ -78,8 +79,7 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   const auto found = plugin::find_library(plan.on_device.engine);
   if (!found)
     return fail(found.error().code, "device {}: {} ({})", plan.device, found.error().message,
-                plan.on_device.engine == "torch" ? "./up --gpu builds it"
-                                                 : "docs/develop/engines.md");
+                fix_of(plan.on_device));
   const auto library = plugin::library::open(*found);
   if (!library)
     return library.error();
