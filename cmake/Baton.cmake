@@ -119,7 +119,8 @@ endfunction()
 # __FILE__ and debug information name files from the root: an object of the compiler cache fits each clone and preset.
 # The compiler sees absolute paths, or relative ones behind ccache. A debugger finds the sources if it starts in the root.
 cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY "${CMAKE_BINARY_DIR}" OUTPUT_VARIABLE root_from_build)
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=;-ffile-prefix-map=${root_from_build}/=;-ffile-prefix-map=${CMAKE_BINARY_DIR}=.>")
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=;-ffile-prefix-map=${root_from_build}/=;-ffile-prefix-map=${CMAKE_BINARY_DIR}=.>"
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -1,5 +1,5 @@
 # The installed files and their places: written once, and used by `cmake --install` and every package (docs/develop/release.md).
-# Three components: `program`, `documents`, and `system`, which is for a machine's own package manager alone.
+# Four components: `program`, `documents`, `system`, which is for a machine's own package manager alone, and `engine`.
 # All destinations are relative to the prefix, and plugins are found from the program: a prefix may be moved.
 include(GNUInstallDirs)
 set(BATON_LIBRARIES lib/baton) # relative to the prefix; plugin::library_folders knows it
@@ -20,6 +20,14 @@ endfunction()
 install(TARGETS cluster RUNTIME DESTINATION bin COMPONENT program)
 install_link(cluster bin/baton program)
 install(TARGETS door_grpc LIBRARY DESTINATION "${BATON_LIBRARIES}/doors" COMPONENT program)
+
+# The GPU engine, for a wheel: torch and CUDA's libraries are beside baton_server, in the folder of Python's packages. In a
+# build it finds them where they were found.
+if(TARGET engine_torch)
+  set(packages "$ORIGIN/../../../..")
+  set_target_properties(engine_torch PROPERTIES INSTALL_RPATH "$ORIGIN/..:${packages}/torch/lib:${packages}/nvidia/cu13/lib")
+  install(TARGETS engine_torch LIBRARY DESTINATION "${BATON_LIBRARIES}/engines" COMPONENT engine)
+endif()
 
 set(documents share/doc/baton)
 install(FILES LICENSE NOTICE CHANGELOG.md DESTINATION ${documents} COMPONENT documents)

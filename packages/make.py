@@ -1,4 +1,5 @@
-"""Makes the packages of a build: `python3 packages/make.py [--build-dir DIR] [--out DIR] [deb] [tar] [wheel]`; `./package` builds before."""
+"""Makes the packages of a build: `python3 packages/make.py [--build-dir DIR] [--out DIR] [deb] [tar] [wheel] [engine]`; `./package`
+builds before."""
 import argparse
 import pathlib
 import re
@@ -11,7 +12,7 @@ import libraries
 import wheel
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-KINDS = ("deb", "tar", "wheel")
+FROM_RELEASE = ("deb", "tar", "wheel")
 
 
 def git(*words):
@@ -86,27 +87,52 @@ def make_wheel(build, out, version, scratch):
     install(build, prefix, "program", "documents")
     carry(prefix)
     run(sys.executable, ROOT / "sdk/python/generate_wire.py")
-    return wheel.write(out, ROOT, prefix, version, time_of_tree())
+    return wheel.write(out, wheel.SERVER, version, wheel.contents_of_server(ROOT, prefix, version), time_of_tree())
+
+
+def torch_of(build):
+    """-> the version of torch that a build's GPU engine needs"""
+    cache = (build / "CMakeCache.txt").read_text()
+    if "BATON_TORCH:STRING=cuda" not in cache:
+        sys.exit(f"{build} has no GPU engine for CUDA: ./package engine builds one")
+    return re.search(r"set\(BATON_TORCH_VERSION (\S+)\)", (ROOT / "cmake/Torch.cmake").read_text())[1]
+
+
+def licences_in_engine():
+    """-> {name: file} of the headers whose code is in the engine"""
+    return {"flashinfer": file for file in (ROOT / "build/flashinfer").glob("flashinfer_python-*.dist-info/licenses/LICENSE")}
+
+
+def make_engine(build, out, version, scratch):
+    prefix = scratch / "prefix"
+    torch = torch_of(build)
+    install(build, prefix, "engine")
+    return wheel.write(out, wheel.ENGINE, version, wheel.contents_of_engine(ROOT, prefix, version, torch, licences_in_engine()), time_of_tree())
+
+
+MAKERS = {"deb": make_deb, "tar": make_tar, "wheel": make_wheel, "engine": make_engine}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./package")
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/release", help="default: build/release")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(MAKERS)}; default: {', '.join(FROM_RELEASE)}")
+    parser.add_argument("--build-dir", type=pathlib.Path, help="default: build/release, and build/engine for `engine`")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist", help="default: dist")
     asked = parser.parse_args()
-    if unknown := set(asked.kinds) - set(KINDS):
-        parser.error(f"there is no package {unknown.pop()}: {', '.join(KINDS)}")
-    build, out = asked.build_dir.resolve(), asked.out.resolve()
-    if not (build / "cluster/cluster").exists():
-        parser.error(f"{build}/cluster/cluster is not built")
-    version = version_of_tree()
+    if unknown := set(asked.kinds) - set(MAKERS):
+        parser.error(f"there is no package {unknown.pop()}: {', '.join(MAKERS)}")
+    kinds = [kind for kind in MAKERS if kind in (asked.kinds or FROM_RELEASE)]
+    builds = {kind: (asked.build_dir or ROOT / "build" / ("engine" if kind == "engine" else "release")).resolve() for kind in kinds}
+    for kind, build in builds.items():
+        wanted = build / ("cluster/engines/engine_torch.so" if kind == "engine" else "cluster/cluster")
+        if not wanted.exists():
+            parser.error(f"{wanted} is not built")
+    version, out = version_of_tree(), asked.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    for kind, make in (("deb", make_deb), ("tar", make_tar), ("wheel", make_wheel)):
-        if kind in asked.kinds or not asked.kinds:
-            with tempfile.TemporaryDirectory(prefix="baton-package-") as scratch:
-                made = make(build, out, version, pathlib.Path(scratch))
-            print(f"{made.relative_to(ROOT) if made.is_relative_to(ROOT) else made}  {made.stat().st_size / 1e6:.1f} MB", flush=True)
+    for kind, build in builds.items():
+        with tempfile.TemporaryDirectory(prefix="baton-package-") as scratch:
+            made = MAKERS[kind](build, out, version, pathlib.Path(scratch))
+        print(f"{made.relative_to(ROOT) if made.is_relative_to(ROOT) else made}  {made.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -197,6 +197,8 @@ def gpu():
     if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_active):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
         if venv() and build("dev", "cluster", "tiny_model"):
+            pytest("engine package", "tests/packages/test_engine_package.py",
+                   env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINE_BUILD": str(ROOT / "build/gpu")})
             pytest("engines, served", "tests/system/cluster/commands/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
             if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):

@@ -1,6 +1,7 @@
 """Proves packages in a fresh minimal Debian 12 without a compiler: installs each as its reader does, and asks a model.
 As root: `python3 tests/packages/chroot.py [--base DIR] [--copy FILE] MODEL.gguf PACKAGE...`."""
 import argparse
+import os
 import pathlib
 import resource
 import shutil
@@ -42,7 +43,9 @@ def copy_of(base, root, copied=()):
     """-> a Chroot with files of this machine"""
     run("cp", "-a", str(base), str(root))
     for file in ("/etc/resolv.conf", *copied):
-        shutil.copy(file, root / file.lstrip("/"))
+        place = root / file.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
     return Chroot(root)
 
 
@@ -92,16 +95,36 @@ def prove_wheel(chroot, package):
     return chroot.run(f"venv/bin/cluster {ANSWER}", USER), begin
 
 
+def prove_engine(chroot, packages):
+    """On CPU tensors. pip fetches torch and CUDA's libraries."""
+    chroot.prepare("python3-venv ca-certificates")
+    chroot.run("python3 -m venv venv", USER)
+    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_") and not name.endswith("FIND_LINKS")}
+    begin = now()
+    chroot.run(f"TMPDIR=$HOME venv/bin/pip install -q --no-cache-dir {packages}", USER, **pip)
+    return chroot.run(f"venv/bin/cluster {ANSWER} --device torch/cpu-torch", USER), begin
+
+
 PROOFS = {".deb": prove_deb, ".xz": prove_tar, ".whl": prove_wheel}
 
 
-def prove(base, package, model, copied):
+def is_engine(package):
+    return package.name.startswith("baton_server_cuda-")
+
+
+def prove(base, package, model, copied, server):
+    """`server`: the wheel that the engine's requires"""
     with tempfile.TemporaryDirectory(prefix="baton-chroot-") as scratch:
         root = pathlib.Path(scratch, "root")
         chroot = copy_of(base, root, copied)
-        shutil.copy(package, root / package.name)
         shutil.copy(model, root / "model.gguf")
-        answer, begin = PROOFS[package.suffix](chroot, package.name)
+        installed = [server, package] if is_engine(package) else [package]
+        for file in installed:
+            shutil.copy(file, root / file.name)
+        if is_engine(package):
+            answer, begin = prove_engine(chroot, " ".join(f"/{file.name}" for file in installed))
+        else:
+            answer, begin = PROOFS[package.suffix](chroot, package.name)
         seconds, of_processor = (end - start for end, start in zip(now(), begin))
         if not answer.strip():
             sys.exit(f"{package.name}: no answer")
@@ -117,12 +140,15 @@ def main():
     asked = parser.parse_args()
     if wrong := [package for package in asked.packages if package.suffix not in PROOFS]:
         parser.error(f"{wrong[0]} is no package")
+    server = next((package.resolve() for package in asked.packages if package.suffix == ".whl" and not is_engine(package)), None)
+    if server is None and any(map(is_engine, asked.packages)):
+        parser.error("the engine's wheel needs the server's beside it")
     with tempfile.TemporaryDirectory(prefix="baton-debian-") as scratch:
         base = asked.base or pathlib.Path(scratch, "base")
         if asked.base is None:
             make_base(base)
         for package in asked.packages:
-            prove(base, package.resolve(), asked.model.resolve(), asked.copy)
+            prove(base, package.resolve(), asked.model.resolve(), asked.copy, server)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import subprocess
 import libraries
 import make
 import pytest
+import wheel
 
 
 def test_a_clean_tree_has_the_version_alone(monkeypatch):
@@ -42,6 +43,26 @@ def test_a_library_of_no_package_ends_the_packaging(tmp_path):
     with pytest.raises(SystemExit, match="libown.so is of no Debian package: its licence is unknown"):
         libraries.owners([*libraries.needed_by(["/usr/bin/xz"]).values(), tmp_path / "libown.so"])
     assert "liblzma5" in libraries.owners(libraries.needed_by(["/usr/bin/xz"]).values())
+
+
+def test_the_engines_wheel_has_the_engine_and_what_it_requires(tmp_path):
+    engine = tmp_path / "lib/baton/engines/engine_torch.so"
+    engine.parent.mkdir(parents=True)
+    engine.write_bytes(b"code")
+    found = wheel.contents_of_engine(make.ROOT, tmp_path, "1.2.3", "4.5.6", {"some": make.ROOT / "NOTICE"})
+    info = "baton_server_cuda-1.2.3.dist-info"
+    assert list(found) == ["baton_server/lib/baton/engines/engine_torch.so", *(f"{info}/{name}" for name in
+                           ("METADATA", "WHEEL", "licenses/LICENSE", "licenses/NOTICE", "licenses/libraries/some"))]
+    text = found[f"{info}/METADATA"][0].decode()
+    assert "\nRequires-Dist: baton-server==1.2.3\n" in text and "\nRequires-Dist: torch==4.5.6\n" in text
+
+
+def test_a_build_without_the_engine_is_refused(tmp_path):
+    (tmp_path / "CMakeCache.txt").write_text("BATON_TORCH:STRING=cpu\n")
+    with pytest.raises(SystemExit, match="has no GPU engine for CUDA: ./package engine builds one"):
+        make.torch_of(tmp_path)
+    (tmp_path / "CMakeCache.txt").write_text("BATON_TORCH:STRING=cuda\n")
+    assert make.torch_of(tmp_path) == "2.11.0"
 
 
 def test_kernels_of_newer_processors_define_nothing_that_other_code_could_get(build):
