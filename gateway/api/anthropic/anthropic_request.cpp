@@ -1,6 +1,7 @@
 #include "gateway/api/anthropic/anthropic_request.hpp"
 
 #include "gateway/api/anthropic/anthropic_input.hpp"
+#include "gateway/api/openai/request/openai_constraint.hpp"
 #include "gateway/api/openai/request/openai_fields.hpp"
 #include "gateway/api/openai/request/openai_reasoning.hpp"
 #include "gateway/api/openai/request/openai_tools.hpp"
@@ -8,8 +9,13 @@
 #include "gateway/request/model_defaults.hpp"
 #include "gateway/request/translated_fields.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace baton::gateway {
 namespace {
@@ -23,11 +29,10 @@ constexpr unsupported_field unsupported_in_anthropic[] = {
     {"container", ""},
     {"context_management", "{}"},
     {"context_management", R"({"edits":[]})"},
+    {"context_management", R"({"edits":[{"type":"clear_thinking_20251015","keep":"all"}]})"},
     {"diagnostics", ""},
     {"inference_geo", ""},
     {"mcp_servers", "[]"},
-    {"output_config", "{}"},
-    {"output_format", ""},
     {"service_tier", "\"auto\""},
     {"service_tier", "\"standard_only\""},
     {"speed", "\"standard\""},
@@ -54,15 +59,18 @@ error in_anthropic_names(error e) {
   return with_renamed_paths(renames, std::move(e));
 }
 
-field_names anthropic_field_names() {
-  return {{"prompt", "messages"}, {"stop", "stop_sequences"}, {constraint_param, "tools"}};
+// `constraint`: the field that constrains the answer.
+field_names anthropic_field_names(std::string constraint = "tools") {
+  return {{"prompt", "messages"},
+          {"stop", "stop_sequences"},
+          {constraint_param, std::move(constraint)}};
 }
 
 // The body of either route.
 class anthropic_reader {
 public:
   anthropic_reader(field_reader& fields, std::string_view source, const request_limits& limits)
-      : fields_(fields), source_(fields.in_order(source)), limits_(limits) {}
+      : fields_(fields), text_(source), source_(fields.in_order(source)), limits_(limits) {}
 
   void read(openai_generate& out) {
     auto& request = out.request;
@@ -76,7 +84,6 @@ public:
     fields_.object("metadata",
                    [](field_reader& data) { data.text("user_id", {}, label_bytes_max); });
     out.shape.is_stream = fields_.boolean("stream", false);
-    out.client_names = anthropic_field_names();
   }
 
   void read_prompt(openai_generate& out) {
@@ -88,6 +95,7 @@ public:
     out.add_generation_prompt = !input.continues_final;
     read_asked_tools(out);
     read_thinking(out);
+    read_output(out);
     fields_.object("cache_control", [](field_reader& control) { // prefixes are always cached
       control.text("type", {}, type_bytes_max);
       control.text("ttl", {}, type_bytes_max);
@@ -140,9 +148,55 @@ private:
       const auto tokens = static_cast<std::int32_t>(thinking.integer("budget_tokens", -1, 1, most));
       if (type == "enabled") {
         asked.tokens_max = tokens;
-      } else if (type != "disabled" && type != "adaptive" && !thinking.has_failed()) {
+      } else if (type == "adaptive") { // the model decides
+        asked.is_optional = true;
+      } else if (type != "disabled" && !thinking.has_failed()) {
         thinking.refuse(errc::invalid_value, "type",
                         "'thinking.type' must be 'enabled', 'adaptive' or 'disabled'");
+      }
+    });
+  }
+
+  // `output_config`, and the older `output_format`.
+  void read_output(openai_generate& out) {
+    out.client_names = anthropic_field_names();
+    fields_.object("output_config", [&](field_reader& config) {
+      if (config.find("effort")) {
+        read_effort(config, out.reasoning);
+      }
+      read_format(config, "format", {"output_config", "format", "schema"}, out);
+    });
+    read_format(fields_, "output_format", {"output_format", "schema"}, out);
+  }
+
+  static void read_effort(field_reader& config, asked_reasoning& asked) {
+    static constexpr std::array<std::string_view, 5> efforts{"low", "medium", "high", "xhigh",
+                                                             "max"};
+    const auto effort = config.text("effort", {}, type_bytes_max);
+    if (std::find(efforts.begin(), efforts.end(), effort) == efforts.end()) {
+      config.refuse(errc::invalid_value, "effort",
+                    "'output_config.effort' must be 'low', 'medium', 'high', 'xhigh' or 'max'");
+      return;
+    }
+    asked.effort = effort == "max" ? "xhigh" : effort; // the largest that templates know
+    if (effort != "high") {
+      asked.param = "output_config.effort";
+    }
+  }
+
+  void read_format(field_reader& from, std::string_view name,
+                   std::initializer_list<std::string_view> where, openai_generate& out) {
+    from.object(name, [&](field_reader& format) {
+      format.require("type");
+      const auto type = format.text("type", {}, type_bytes_max);
+      if (!format.has_failed() && type != "json_schema") {
+        format.refuse(errc::invalid_value, "type", "the type of a format must be 'json_schema'");
+      }
+      format.require("schema");
+      const std::vector<std::string_view> path(where);
+      if (auto schema = read_schema(format, "schema", path, text_)) {
+        out.request.terms.sampling.constraint = *std::move(schema);
+        out.client_names = anthropic_field_names(fmt::format("{}", fmt::join(path, ".")));
       }
     });
   }
@@ -219,7 +273,8 @@ private:
   }
 
   field_reader& fields_;
-  ordered source_; // members in the client's order
+  std::string_view text_; // of the body
+  ordered source_;        // members in the client's order
   const request_limits& limits_;
 };
 
@@ -247,6 +302,8 @@ ordered anthropic_properties(const std::set<std::string, std::less<>>& names,
                                       l.tools_max)},
                 {"tool_choice", {{"type", "object"}, {"required", ordered::array({"type"})}}},
                 {"thinking", {{"type", "object"}, {"required", ordered::array({"type"})}}},
+                {"output_config", object},
+                {"output_format", {{"type", "object"}, {"required", {"type", "schema"}}}},
                 {"metadata", object},
                 {"cache_control", object}};
   auto out = ordered::object();
@@ -295,7 +352,7 @@ result<tokenize_call> parse_anthropic_count(std::string_view body, const request
   out.template_options = std::move(asked.request.template_options);
   // A template that does not know these variables is unchanged, so the model need not be known.
   put_reasoning_kwargs(asked.reasoning, out.template_options.kwargs);
-  out.client_names = anthropic_field_names();
+  out.client_names = asked.client_names;
   return out;
 }
 

@@ -79,7 +79,11 @@ result<void> settle_reasoning(openai_generate& call, const model_card& card) {
   const auto& asked = call.reasoning;
   call.shape.reads_reasoning = card.reasoning != reasoning_format::none;
   if (!call.shape.reads_reasoning) {
-    const bool is_asked = asked.is_on.value_or(false) || asked.tokens_max >= 0;
+    // Anthropic's clients send "high", its default, with every request.
+    const bool has_effort =
+        !asked.effort.empty() && asked.effort != "none" && asked.effort != "high";
+    const bool is_asked =
+        has_effort || (asked.is_on.value_or(false) && !asked.is_optional) || asked.tokens_max >= 0;
     return is_asked ? fail_param(errc::unsupported_parameter, asked.param,
                                  "'{}': the model '{}' does not reason: its chat template has no "
                                  "marks for it",

@@ -70,6 +70,7 @@ struct asked_reasoning {
   std::string effort{};         // empty: not given
   std::int32_t tokens_max = -1; // -1: no limit
   std::string param{};          // the field that asked
+  bool is_optional = false;     // `is_on` for models that reason: others answer without
 };
 
 struct openai_generate {

@@ -3,6 +3,7 @@ import json
 import time
 
 import anthropic
+import pydantic
 import pytest
 import requests
 from harness import running
@@ -45,6 +46,22 @@ def test_the_beginning_of_an_answer_is_continued(client, whole):
     begun = text[: text.index(" ", 40)]  # between two words: their tokens are the same
     more = client.messages.create(**{**GREEDY, "messages": [*MESSAGES, {"role": "assistant", "content": begun}], "max_tokens": 8}).content[0].text
     assert text.startswith(begun + more)
+
+
+class Town(pydantic.BaseModel):
+    inhabitants: int = pydantic.Field(ge=1, le=999)
+    has_harbour: bool
+
+
+def test_an_answer_has_the_format_that_the_client_parses(client):
+    """The client sends `output_config.format`; its stream does too."""
+    asked = {**ASKED, "messages": [*MESSAGES, {"role": "assistant", "content": "It is small."}, {"role": "user", "content": "How many live there?"}]}
+    town = client.messages.parse(**asked, output_format=Town).parsed_output
+    assert isinstance(town, Town)
+    with client.messages.stream(**asked, output_format=Town) as stream:
+        assert isinstance(stream.get_final_message().parsed_output, Town)
+    with pytest.raises(anthropic.BadRequestError, match="output_config.format.schema"):
+        client.messages.create(**asked, output_config={"format": {"type": "json_schema", "schema": {"type": "colour"}}})
 
 
 def test_a_stream_outlives_a_killed_stage(cluster, client, whole):

@@ -191,8 +191,10 @@ def test_a_model_that_does_not_think_refuses_it_by_name(shared):
                                  ("/v1/chat/completions", {"thinking_token_budget": 5}, "thinking_token_budget")):
         status, _, answer = shared.post(route, {"messages": ASK, "max_tokens": 4} | fields)
         assert status == 400 and answer["error"]["param"] == param, answer
-    status, _, answer = shared.post("/v1/messages", {"model": "smollm2", "max_tokens": 4, "messages": ASK, "thinking": {"type": "adaptive"}})
-    assert status == 400 and "does not reason" in answer["error"]["message"]
+    for fields, expected in (({"thinking": {"type": "enabled", "budget_tokens": 1024}}, 400), ({"output_config": {"effort": "low"}}, 400),
+                             ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, 200)):
+        status, _, answer = shared.post("/v1/messages", {"model": "smollm2", "max_tokens": 4, "messages": ASK} | fields)
+        assert status == expected and ("does not reason" in answer["error"]["message"] if status == 400 else answer["content"]), answer
     assert Stream(shared, "Hi", max_tokens=4, reasoning_effort="none").check().text
 
 

@@ -1,5 +1,6 @@
 // Anthropic's bodies to typed requests: conversations, tools, every field, every refusal by name.
 #include "gateway/api/anthropic/anthropic_request.hpp"
+#include "gateway/api/openai/request/openai_reasoning.hpp"
 #include "gateway/request/json_reader.hpp"
 #include "tests/unit/gateway/defaults.hpp"
 
@@ -83,6 +84,11 @@ TEST_CASE("a model thinks if it is asked to, and its earlier thoughts are read")
   CHECK(asked("").reasoning.is_on == false);
   CHECK(asked(R"(,"thinking":{"type":"disabled"})").reasoning.is_on == false);
   CHECK(asked(R"(,"thinking":{"type":"adaptive"})").reasoning.is_on == true);
+  CHECK(asked(R"(,"thinking":{"type":"adaptive"})").reasoning.is_optional);
+  CHECK_FALSE(asked(R"(,"thinking":{"type":"enabled"})").reasoning.is_optional);
+  CHECK(asked(R"(,"output_config":{"effort":"low"})").reasoning.effort == "low");
+  CHECK(asked(R"(,"output_config":{"effort":"max"})").reasoning.effort == "xhigh");
+  CHECK(asked(R"(,"output_config":{"effort":"max"})").reasoning.is_on == false);
   const auto bounded =
       asked(R"(,"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"})");
   CHECK(bounded.reasoning.is_on == true);
@@ -94,6 +100,43 @@ TEST_CASE("a model thinks if it is asked to, and its earlier thoughts are read")
       R"("data":"x"},{"type":"text","text":"b"}]},{"role":"user","content":"c"}])"));
   CHECK(chat.at(1).reasoning == "so");
   CHECK(chat.at(1).content == "b");
+}
+
+TEST_CASE("a model that does not think answers unless thinking is asked of it") {
+  model_card card;
+  card.name = "m";
+  const auto settled = [&](const std::string& more) {
+    auto call = message_of(with_field(more));
+    const auto done = settle_reasoning(call, card);
+    return done ? std::string() : done.error().param;
+  };
+  CHECK(settled(R"("thinking":{"type":"adaptive"})").empty());
+  CHECK(settled(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"high"})").empty());
+  CHECK(settled(R"("thinking":{"type":"enabled","budget_tokens":9})") == "thinking");
+  CHECK(settled(R"("output_config":{"effort":"low"})") == "output_config.effort");
+  CHECK(settled(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"max"})") ==
+        "output_config.effort");
+}
+
+TEST_CASE("the schema of a format constrains the answer, with its members in order") {
+  const char* format = R"({"type":"json_schema","schema":{"type":"object","properties":)"
+                       R"({"b":{"type":"integer"},"a":{}}}})";
+  const auto schema_of = [](const openai_generate& asked) {
+    const auto& is = asked.request.terms.sampling.constraint;
+    return is && is->kind == constraint_kind::json_schema ? is->text : std::string();
+  };
+  const auto expected = R"({"type":"object","properties":{"b":{"type":"integer"},"a":{}}})";
+  const auto now =
+      message_of(with_field(fmt::format(R"("output_config":{{"format":{}}})", format)));
+  CHECK(schema_of(now) == expected);
+  const auto then = message_of(with_field(fmt::format(R"("output_format":{})", format)));
+  CHECK(schema_of(then) == expected);
+  CHECK(in_client_terms(now.client_names, error{errc::invalid_value, "", constraint_param}).param ==
+        "output_config.format.schema");
+  CHECK(
+      in_client_terms(then.client_names, error{errc::invalid_value, "", constraint_param}).param ==
+      "output_format.schema");
+  CHECK(schema_of(message_of(with_field(R"("output_config":{"format":null})"))).empty());
 }
 
 TEST_CASE("a message with the role assistant at the end is the beginning of the answer") {
@@ -249,7 +292,17 @@ TEST_CASE("mistakes in a body of Anthropic's API are named") {
       {with_field(R"("metadata":{"colour":"red"})"), unsupported_parameter, "metadata.colour"},
       {with_field(R"("cache_control":5)"), invalid_value, "cache_control"},
       {with_field(R"("service_tier":"priority")"), unsupported_parameter, "service_tier"},
-      {with_field(R"("output_config":{"effort":"low"})"), unsupported_parameter, "output_config"},
+      {with_field(R"("output_config":{"effort":"none"})"), invalid_value, "output_config.effort"},
+      {with_field(R"("output_config":{"task_budget":{}})"), unsupported_parameter,
+       "output_config.task_budget"},
+      {with_field(R"("output_config":{"format":{"type":"text","schema":{}}})"), invalid_value,
+       "output_config.format.type"},
+      {with_field(R"("output_config":{"format":{"type":"json_schema"}})"), invalid_request,
+       "output_config.format.schema"},
+      {with_field(R"("output_format":{"type":"json_schema","schema":5})"), invalid_value,
+       "output_format.schema"},
+      {with_field(R"("context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]})"),
+       unsupported_parameter, "context_management"},
       {with_field(R"("mcp_servers":[{}])"), unsupported_parameter, "mcp_servers"},
       {with_field(R"("colour":"red")"), unsupported_parameter, "colour"},
       {with_field(R"("tools":5)"), invalid_value, "tools"},
