@@ -4,6 +4,7 @@
 #include "gateway/api/openai/calls/channel_parser.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace baton::gateway {
 namespace {
@@ -128,7 +129,7 @@ void answer_parser::add(const chunk& c, std::string_view piece, call_delta& out)
     const auto share = 1.0 - static_cast<double>(std::min(answer_bytes, piece.size())) /
                                  static_cast<double>(piece.size());
     const auto tokens = c.output_tokens - std::min(c.output_tokens, tokens_);
-    reasoning_tokens_ = tokens_ + static_cast<std::uint32_t>(share * tokens + 0.5);
+    reasoning_tokens_ = tokens_ + static_cast<std::uint32_t>(std::lround(share * tokens));
   }
   tokens_ = c.output_tokens;
 }
