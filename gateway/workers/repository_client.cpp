@@ -23,6 +23,9 @@ struct repository_state {
 
   repository_client_config config;
   std::map<std::uint64_t, waiting> open;
+  // A model's last `keep` without an answer, by its name: a loaded model has no second way to learn
+  // of it. There are no more than models on demand.
+  std::map<std::string, change_model> keeps;
   bool is_root_away = false;
 
   void answer(std::uint64_t request, stream_event e) {
@@ -60,6 +63,8 @@ repository_client(repository_actor::stateful_pointer<repository_state> self,
             m.change.request,
             repository_state::waiting{std::move(m.out), self->clock().now() + s.config.answer_max});
         const auto number = m.change.request;
+        if (m.change.what == model_order::keep)
+          s.keeps[m.change.model] = m.change;
         if (s.is_root_away)
           s.answer(number, failed{root_is_away()});
         else
@@ -68,11 +73,18 @@ repository_client(repository_actor::stateful_pointer<repository_state> self,
       [self](const close_request& m) { self->state.open.erase(m.request); },
       [self](model_changed& m) {
         const auto number = m.request;
+        auto& keeps = self->state.keeps;
+        if (const auto it = keeps.find(m.model); it != keeps.end() && it->second.request == number)
+          keeps.erase(it);
         self->state.answer(number, std::move(m));
       },
       [self](const actors::peer_up& m) {
-        if (m.peer.process == self->state.config.root)
-          self->state.is_root_away = false;
+        auto& s = self->state;
+        if (m.peer.process != s.config.root)
+          return;
+        s.is_root_away = false;
+        for (const auto& [model, order] : s.keeps)
+          s.config.ask(order);
       },
       [self](const actors::peer_down& m) {
         auto& s = self->state;

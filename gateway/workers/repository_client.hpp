@@ -1,6 +1,7 @@
 // Forwards loads and unloads of the model repository, and changes of the model store, to the root,
 // which decides. It numbers each, sends the answer to the stream that waits, and ends those without
-// an answer.
+// an answer. A `keep` (keep_alive of a request) that has no answer is sent again to a root that
+// comes up: the request itself is answered without it.
 //
 //   server --open_change--> repository_client --change_model--> root
 //   server <--model_changed or failed-- repository_client <--model_changed-- root

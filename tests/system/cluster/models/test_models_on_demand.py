@@ -190,6 +190,11 @@ def test_keep_alive_of_ollama_decides_how_long_a_model_stays():
         c.start(wait=False)  # the next root goes by it
         wait_for(lambda: c.log("root").count("gateway is up") == 2)
         wait_for(lambda: len(expires_at()) == 1 and 1190 < expires_in()[0] <= 1200)
+        c.process.kill()
+        c.process.wait(10)
+        assert asked("30m") > 0  # no root is there
+        c.start(wait=False)
+        wait_for(lambda: len(expires_at()) == 1 and 1790 < expires_in()[0] <= 1800)
         assert asked(0, "/api/chat") > 0
         wait_for(lambda: shards(c) == set())
         assert ask(c, "one")[0] == 200  # the next load has the timeout of nodes.toml

@@ -42,10 +42,21 @@ struct repository_client_world {
     time.run();
   }
   std::shared_ptr<stream> load(const std::string& model) {
+    return order(model, model_order::load, std::nullopt);
+  }
+  // Its client does not wait for the answer.
+  void keep(const std::string& model, std::int64_t milliseconds) {
+    const auto out = order(model, model_order::keep, milliseconds);
+    deliver(close_request{out->number()});
+  }
+  std::shared_ptr<stream> order(const std::string& model, model_order what,
+                                std::optional<std::int64_t> keep_alive) {
     auto out = std::make_shared<stream>(++last, 1 << 20, nullptr);
-    change_model order;
-    order.model = model;
-    deliver(open_change{out, order});
+    change_model change;
+    change.model = model;
+    change.what = what;
+    change.keep_alive = keep_alive;
+    deliver(open_change{out, change});
     return out;
   }
   void see_root(bool is_there) {
@@ -102,6 +113,28 @@ TEST_CASE("a lost root ends waiting operations; while it is away new ones are re
   auto c = w.load("c");
   CHECK_FALSE(c->next());
   CHECK(w.asked.size() == 2);
+}
+
+TEST_CASE("the last keep of each model without an answer reaches a root that comes up") {
+  repository_client_world w;
+  w.keep("answered", 1);
+  w.deliver(model_changed{w.asked.back().request, std::nullopt, "answered"});
+  w.keep("lost", 2);
+  w.see_root(false);
+  w.keep("new", 3);
+  w.keep("new", 4);
+  w.load("refused");
+  const auto before = w.asked.size();
+  w.see_root(true);
+  REQUIRE(w.asked.size() == before + 2);
+  CHECK(w.asked[before].model == "lost");
+  CHECK(w.asked[before + 1].model == "new");
+  CHECK(w.asked[before + 1].keep_alive == 4);
+  w.deliver(model_changed{w.asked[before].request, std::nullopt, "lost"});
+  w.deliver(model_changed{w.asked[before + 1].request, std::nullopt, "new"});
+  w.see_root(false);
+  w.see_root(true);
+  CHECK(w.asked.size() == before + 2);
 }
 
 TEST_CASE("a silent root is waited for with a timeout") {
