@@ -212,6 +212,9 @@ WORKERS_WITH = {
     "tensorflow": ("sdk/python/tests/test_tensorflow.py", "tests/system/cluster/workers/test_tensorflow_worker.py"),
 }
 
+# The clients of tests/system/clients/optional -> their tests
+LARGE_CLIENTS = {"aider": "tests/system/doors/openai/test_aider.py", "claude_code": "tests/system/doors/test_claude_code.py"}
+
 
 def worker_cases(framework):
     pytest(f"workers with {framework}", *WORKERS_WITH[framework],
@@ -219,11 +222,14 @@ def worker_cases(framework):
 
 
 def frameworks():
-    """Workers with torch and TensorFlow, on the CPU. Elsewhere these cases are skipped: the two take 3 GB."""
-    if venv() and build("dev", "cluster", "tiny_model") and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
+    """Workers with torch and TensorFlow, on the CPU, and clients that are large. Elsewhere these cases are skipped: they take 4 GB."""
+    if venv() and build("dev", "cluster", "tiny_model", "gateway_fixture") and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         for framework in WORKERS_WITH:
             if step(f"install {framework}", ["bash", "-c", f"set -euo pipefail; . scripts/setup.sh; fetch_{framework}_for_workers"], run_while_active):
                 worker_cases(framework)
+        for client, test in LARGE_CLIENTS.items():
+            if own_venv.is_made(client) or step(f"python client {client} (pip)", [sys.executable, own_venv.__file__, client], run_while_active):
+                pytest(f"client {client}", test, env={"BATON_BUILD": str(ROOT / "build/dev")})
 
 
 def skip(name, why):

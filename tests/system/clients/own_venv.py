@@ -1,6 +1,6 @@
 """Clients whose requirements conflict with those of the others. Each has its own venv, .venv/clients/NAME, and runs as a program. `./check
-system` makes it from tests/system/clients/NAME.txt. The clients of optional/NAME.txt are large or slow to install. Their tests are skipped unless
-the venv was made by name. Makes venvs that are missing or differ:
+system` makes it from tests/system/clients/NAME.txt. The clients of optional/NAME.txt are large or slow to install. `./check
+frameworks` makes theirs; without it their tests are skipped. Makes venvs that are missing or differ:
 
     python3 tests/system/clients/own_venv.py [NAME ...]
 """

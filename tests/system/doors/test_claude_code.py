@@ -1,6 +1,6 @@
 """Claude Code, which the package claude-agent-sdk (PyPI) has in its wheel, against the gateway. The fake head answers with the call of a tool;
-the file that the program then reads orders the next answer. The venv takes 400 MB, so it is made by name:
-python3 tests/system/clients/own_venv.py claude_code"""
+the file that the program then reads orders the next answer. The venv takes 400 MB: `./check
+frameworks` makes it."""
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 
 from own_venv import FOLDER, is_made  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not is_made("claude_code"), reason="no venv for Claude Code: python3 tests/system/clients/own_venv.py claude_code")
+pytestmark = pytest.mark.skipif(not is_made("claude_code"), reason="no venv for Claude Code: ./check frameworks makes it")
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/apis/anthropic.md"
 SECONDS_MAX = 120
 # Keep it off the network.

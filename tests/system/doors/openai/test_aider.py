@@ -1,5 +1,5 @@
-"""aider (PyPI), which edits files by the text of a model, against the gateway. The fake head answers with the edit. Its venv takes 530 MB, so it is
-made by name: python3 tests/system/clients/own_venv.py aider"""
+"""aider (PyPI), which edits files by the text of a model, against the gateway. The fake head answers with the edit. Its venv takes 530 MB:
+`./check frameworks` makes it."""
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients"))
 
 from own_venv import is_made, program  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not is_made("aider"), reason="no venv for aider: python3 tests/system/clients/own_venv.py aider")
+pytestmark = pytest.mark.skipif(not is_made("aider"), reason="no venv for aider: ./check frameworks makes it")
 BEFORE = 'def greet():\n    return "hi"\n'
 AFTER = 'def greet():\n    return "hello"\n'
 WHOLE = f"greet.py\n```\n{AFTER}```\n"
