@@ -312,6 +312,27 @@ def test_a_disk_without_room_is_noticed_before(home, hub):
     assert hub.seen("cdn") == []
 
 
+ON_A_SMALL_DISK = """
+mkdir -p "$HF_HOME"; mount -t tmpfs -o size=40m tmpfs "$HF_HOME"
+(sleep 1; head -c 30000000 /dev/zero >"$HF_HOME/other") 2>/dev/null &
+if "$0" pull hf:org/large; then echo "there was room"; exit 1; fi
+wait; rm "$HF_HOME/other"
+sha256sum "$("$0" pull hf:org/large)"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts want root")
+def test_a_disk_that_others_fill_ends_the_download_and_the_next_goes_on(home, hub):
+    content = large(hub, 32)
+    hub.faults.bytes_per_second = 2 << 20
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", ON_A_SMALL_DISK, CLUSTER], capture_output=True, text=True, timeout=120, env=home, cwd=ROOT,
+                          stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0, done
+    assert "org/large/large-Q4_0.gguf: the download cannot be written: No space left on device" in done.stderr
+    assert done.stdout.split()[0] == hashlib.sha256(content).hexdigest()
+    assert hub.bytes_sent < 2 * len(content)  # some of the first was of use
+
+
 @pytest.mark.parametrize("content, message", [
     (gguf(architecture="mamba"), "architecture 'mamba': this build runs llama"),
     (gguf(architecture="mamba", padding=300_000), "architecture 'mamba'"),  # for a header that is longer than the first request

@@ -1,6 +1,8 @@
 """The first request loads these models. They share devices and make room for each other, and no fault loses a waiting request."""
 import datetime
 import json
+import pathlib
+import re
 import shutil
 import signal
 import threading
@@ -156,6 +158,22 @@ def test_an_idle_model_is_unloaded_and_comes_back():
         wait_for(lambda: shards(c) == set())
         assert c.health()[0] == 200
         assert ask(c, "one") == first
+
+
+BYTES_ASLEEP_MAX = 60_000_000
+
+
+def proportional_bytes(pid):
+    """Its share of all pages that it has mapped."""
+    return int(re.search(r"^Pss: +(\d+) kB$", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1]) << 10
+
+
+def test_a_cluster_without_loaded_models_is_small():
+    with running(devices=("cpu:0",), models=tables(("one",), more="idle_timeout = 1")) as c:
+        assert ask(c, "one")[0] == 200
+        wait_for(lambda: shards(c) == set())
+        used = {name: proportional_bytes(pid) for name, pid in {**c.pids(), "root": c.process.pid}.items()}
+        assert len(used) == 4 and sum(used.values()) < BYTES_ASLEEP_MAX, used
 
 
 def test_keep_alive_of_ollama_decides_how_long_a_model_stays():
