@@ -187,6 +187,11 @@ private:
   void read_format(field_reader& from, std::string_view name,
                    std::initializer_list<std::string_view> where, openai_generate& out) {
     from.object(name, [&](field_reader& format) {
+      if (out.request.terms.sampling.constraint) {
+        return format.refuse(
+            errc::invalid_value, "schema",
+            "'output_format' is the older name of 'output_config.format': give one");
+      }
       format.require("type");
       const auto type = format.text("type", {}, type_bytes_max);
       if (!format.has_failed() && type != "json_schema") {

@@ -301,6 +301,9 @@ TEST_CASE("mistakes in a body of Anthropic's API are named") {
        "output_config.format.schema"},
       {with_field(R"("output_format":{"type":"json_schema","schema":5})"), invalid_value,
        "output_format.schema"},
+      {with_field(R"("output_format":{"type":"json_schema","schema":{}},)"
+                  R"("output_config":{"format":{"type":"json_schema","schema":{}}})"),
+       invalid_value, "output_format.schema"},
       {with_field(R"("context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]})"),
        unsupported_parameter, "context_management"},
       {with_field(R"("mcp_servers":[{}])"), unsupported_parameter, "mcp_servers"},
