@@ -113,7 +113,7 @@ def write(out, name, version, found, seconds):
     found |= {list_name: (record(found, list_name).encode(), False)}
     path = out / f"{name}-{version}-{TAG}.whl"
     part = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as whole:
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as whole:
         for file, (data, is_executable) in found.items():
             entry = zipfile.ZipInfo(file, time.gmtime(max(seconds, 315532800))[:6])  # a zip knows no time before 1980
             entry.external_attr = (0o100755 if is_executable else 0o100644) << 16

@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 from conftest import ROOT, said
-from test_packages import EMPTY, MODEL, assert_stripped_of_this_machine, dynamic, free_port
+from test_packages import EMPTY, MODEL, assert_stripped_of_this_machine, dynamic, free_port, serving
 
 ENGINE_BUILD = os.environ.get("BATON_ENGINE_BUILD")
 TORCH = os.environ.get("BATON_TORCH_PYTHON", str(ROOT / "build/torch/bin/python"))
@@ -66,20 +66,11 @@ def test_it_serves_with_the_servers_wheel(packages):
         config = pathlib.Path(folder, "nodes.toml")
         config.write_text(f'[cluster]\nrun_dir = "{folder}/run"\n[model]\nname = "m"\npath = "{MODEL}"\nkv_cache_bytes = "256MiB"\ndtype = "float32"\n'
                           f'[gateway]\nhttp = "127.0.0.1:{port}"\nzmq = ""\n[[nodes]]\nname = "a"\ndevices = ["torch/cpu-torch"]\n')
-        with subprocess.Popen([*EMPTY, cluster_of(packages), "up", config], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as up:
-            try:
-                shown = []
-                for line in up.stdout:
-                    shown.append(line)
-                    if line.startswith("ready"):
-                        break
-                assert up.poll() is None and "torch cpu-torch" in "".join(shown), shown
-                asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                asked.request("POST", "/v1/completions", json.dumps({"prompt": "The capital of France is", "max_tokens": 1, "temperature": 0}))
-                assert json.loads(asked.getresponse().read())["choices"][0]["text"] == " Paris"
-            finally:
-                up.terminate()
-                up.stdout.read()
+        with serving(cluster_of(packages), config) as shown:
+            assert "torch cpu-torch" in shown
+            asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            asked.request("POST", "/v1/completions", json.dumps({"prompt": "The capital of France is", "max_tokens": 1, "temperature": 0}))
+            assert json.loads(asked.getresponse().read())["choices"][0]["text"] == " Paris"
 
 
 def test_a_machine_without_a_gpu_gets_the_reason_alone(packages):

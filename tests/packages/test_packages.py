@@ -1,6 +1,7 @@
 """Goal: each package has what it promises, needs nothing that it does not name or carry, and serves. Method: all three are made of the build
 that is tested, and taken apart. They are started without the environment of this machine. tests/packages/chroot.py does it on a machine without a compiler."""
 import base64
+import contextlib
 import hashlib
 import http.client
 import os
@@ -191,11 +192,9 @@ def test_the_archive_finds_its_library_for_grpc(prefix):
         serve_grpc(prefix / "bin/cluster", pathlib.Path(folder))
 
 
-def serve_grpc(cluster, folder):
-    http_port, grpc_port = free_port(), free_port()
-    config = folder / "nodes.toml"
-    config.write_text(f'[cluster]\nrun_dir = "{folder}/run"\n[model]\nname = "m"\npath = "{MODEL}"\nkv_cache_bytes = "256MiB"\n[gateway]\n'
-                      f'http = "127.0.0.1:{http_port}"\nzmq = ""\nkserve_grpc = "127.0.0.1:{grpc_port}"\n')
+@contextlib.contextmanager
+def serving(cluster, config):
+    """Runs `cluster up` without an environment -> what it printed until it was ready."""
     with subprocess.Popen([*EMPTY, cluster, "up", config], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as up:
         try:
             shown = []
@@ -204,15 +203,24 @@ def serve_grpc(cluster, folder):
                 if line.startswith("ready"):
                     break
             assert up.poll() is None, shown
-            with socket.create_connection(("127.0.0.1", grpc_port), timeout=10) as grpc:
-                grpc.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
-                assert grpc.recv(9)[3] == 4  # the server's own SETTINGS
-            asked = http.client.HTTPConnection("127.0.0.1", http_port, timeout=10)
-            asked.request("GET", "/health")
-            assert asked.getresponse().status == 200
+            yield "".join(shown)
         finally:
             up.terminate()
             up.stdout.read()
+
+
+def serve_grpc(cluster, folder):
+    http_port, grpc_port = free_port(), free_port()
+    config = folder / "nodes.toml"
+    config.write_text(f'[cluster]\nrun_dir = "{folder}/run"\n[model]\nname = "m"\npath = "{MODEL}"\nkv_cache_bytes = "256MiB"\n[gateway]\n'
+                      f'http = "127.0.0.1:{http_port}"\nzmq = ""\nkserve_grpc = "127.0.0.1:{grpc_port}"\n')
+    with serving(cluster, config):
+        with socket.create_connection(("127.0.0.1", grpc_port), timeout=10) as grpc:
+            grpc.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            assert grpc.recv(9)[3] == 4  # the server's own SETTINGS
+        asked = http.client.HTTPConnection("127.0.0.1", http_port, timeout=10)
+        asked.request("GET", "/health")
+        assert asked.getresponse().status == 200
 
 
 def test_the_wheel_has_a_true_record(wheel):
