@@ -288,12 +288,16 @@ void add_models(CLI::App& app, choices& c) {
               "  cluster pull hf:bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0");
   pull->add_option("MODEL", c.which, forms)->required();
   pull->callback([&c] { c.status = command_pull(c.which); });
-  auto* models = app.add_subcommand(
-      "models", "List the models on this machine: downloads, and those of Ollama and LM Studio.");
-  models->add_flag("--json", c.json, "for scripts");
-  models->add_flag("--known", c.known, "those with short names instead, downloaded or not");
-  models->callback(
-      [&c] { c.status = c.known ? command_known_models(c.json) : command_models(c.json); });
+  const auto add_list = [&](const char* name, const char* text) {
+    auto* models = app.add_subcommand(name, text);
+    models->add_flag("--json", c.json, "for scripts");
+    models->add_flag("--known", c.known, "those with short names instead, downloaded or not");
+    models->callback(
+        [&c] { c.status = c.known ? command_known_models(c.json) : command_models(c.json); });
+  };
+  add_list("models",
+           "List the models on this machine: downloads, and those of Ollama and LM Studio.");
+  add_list("list", "The same as `cluster models`, under Ollama's name.");
   auto* rm = app.add_subcommand("rm", "Remove a downloaded model that no running cluster serves.");
   rm->add_option("MODEL", c.which, forms)->required();
   rm->callback([&c] {

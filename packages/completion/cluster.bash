@@ -3,7 +3,7 @@ _cluster() {
   local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" flags="" words="" i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
-      " run"|" pull"|" models"|" rm"|" up"|" join"|" keygen"|" rotate-key"|" status"|" down"|" plan"|" doctor"|" drain"|" add-node"|" remove-node"|" scale"|" model"|" model inspect"|" import"|" chat"|" ps"|" logs"|" help") command="$command ${COMP_WORDS[i]}" ;;
+      " run"|" pull"|" models"|" list"|" rm"|" up"|" join"|" keygen"|" rotate-key"|" status"|" down"|" plan"|" doctor"|" drain"|" add-node"|" remove-node"|" scale"|" model"|" model inspect"|" import"|" chat"|" ps"|" logs"|" help") command="$command ${COMP_WORDS[i]}" ;;
     esac
   done
   COMPREPLY=()
@@ -22,10 +22,11 @@ _cluster() {
     " logs --cluster"|" logs -n"|" logs --lines") return ;;
   esac
   case "$command" in
-    "") flags="-h --help --version"; words="run pull models rm up join keygen rotate-key status down plan doctor drain add-node remove-node scale model import chat ps logs help" ;;
+    "") flags="-h --help --version"; words="run pull models list rm up join keygen rotate-key status down plan doctor drain add-node remove-node scale model import chat ps logs help" ;;
     " run") flags="-h --help --serve --print-config --pull --name --device --port --max-model-len --system --temperature --max-tokens --log-level"; words="" ;;
     " pull") flags="-h --help"; words="" ;;
     " models") flags="-h --help --json --known"; words="" ;;
+    " list") flags="-h --help --json --known"; words="" ;;
     " rm") flags="-h --help"; words="" ;;
     " up") flags="-h --help --json --log-level"; words="" ;;
     " join") flags="-h --help --node --token --key --run-dir --log-level"; words="" ;;
@@ -45,7 +46,7 @@ _cluster() {
     " chat") flags="-h --help --cluster --endpoint --api-key --model --system --temperature --max-tokens"; words="" ;;
     " ps") flags="-h --help --json"; words="" ;;
     " logs") flags="-h --help --cluster -f --follow -n --lines"; words="" ;;
-    " help") flags="-h --help"; words="run pull models rm up join keygen rotate-key status down plan doctor drain add-node remove-node scale model import chat ps logs help" ;;
+    " help") flags="-h --help"; words="run pull models list rm up join keygen rotate-key status down plan doctor drain add-node remove-node scale model import chat ps logs help" ;;
   esac
   case "$word" in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$word")) ;;

@@ -165,7 +165,7 @@ def test_what_huggingface_hub_downloaded_is_found(home, hub):
     before = len(hub.requests)
     listed = json.loads(command(home, "models", "--json").stdout)
     assert [(m["name"], m["source"], m["format"], m["bytes"]) for m in listed] == [("hf:org/gguf:Q8_0", "huggingface", "gguf", len(GGUF) + 1)]
-    assert "hf:org/gguf:Q8_0" in command(home, "models").stdout
+    assert "hf:org/gguf:Q8_0" in command(home, "models").stdout == command(home, "list").stdout
     assert len(hub.requests) == before
     pulled(home, "hf:org/gguf:Q8_0")
     assert len(hub.seen("cdn")) == 1  # huggingface_hub's own
