@@ -289,14 +289,12 @@ void add_models(CLI::App& app, choices& c) {
   pull->add_option("MODEL", c.which, forms)->required();
   pull->callback([&c] { c.status = command_pull(c.which); });
   const auto add_list = [&](const char* name, const char* text) {
-    auto* models = app.add_subcommand(name, text);
-    models->add_flag("--json", c.json, "for scripts");
-    models->add_flag("--known", c.known, "those with short names instead, downloaded or not");
-    models->callback(
-        [&c] { c.status = c.known ? command_known_models(c.json) : command_models(c.json); });
+    auto* own = app.add_subcommand(name, text);
+    own->add_flag("--json", c.json, "for scripts");
+    own->add_flag("--known", c.known, "those with short names instead, downloaded or not");
+    own->callback([&c] { c.status = (c.known ? command_known_models : command_models)(c.json); });
   };
-  add_list("models",
-           "List the models on this machine: downloads, and those of Ollama and LM Studio.");
+  add_list("models", "List this machine's models: downloads, those of Ollama and LM Studio.");
   add_list("list", "The same as `cluster models`, under Ollama's name.");
   auto* rm = app.add_subcommand("rm", "Remove a downloaded model that no running cluster serves.");
   rm->add_option("MODEL", c.which, forms)->required();
