@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 
 import chroot
@@ -17,7 +16,6 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/start/first-minute.md"
 MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
-BASE = ROOT / "build/debian/base"  # made once, by debootstrap
 REPOSITORY, FILE = "bartowski/SmolLM2-135M-Instruct-GGUF", "SmolLM2-135M-Instruct-Q4_K_M.gguf"  # of smollm2
 RUN = 'cluster run smollm2 "What is the capital of France?" --pull --temperature 0'
 ANSWER = "The capital of France is Paris."
@@ -26,28 +24,6 @@ OF_DPKG = re.compile(r"^(Reading|\(Reading|Selecting|Preparing|Unpacking|Setting
 # Kind -> (packages of the machine, the installing user, the install line, the folder of the program)
 SESSIONS = {"deb": ("", "root", "apt-get install -y -qq --no-install-recommends ./{package}", ""),
             "wheel": ("python3-venv", chroot.USER, "python3 -m venv baton && baton/bin/pip install ./{package}", "baton/bin/")}
-
-
-def reason_against():
-    """Why this machine cannot make a root of its own; empty: it can."""
-    if os.geteuid():
-        return "a chroot wants root"
-    if not BASE.exists() and not shutil.which("debootstrap"):
-        return f"there is neither debootstrap here nor {BASE.relative_to(ROOT)}"
-    tried = subprocess.run(["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True, check=False)
-    return f"no mounts here: {tried.stderr.strip()}" if tried.returncode else ""
-
-
-@pytest.fixture(scope="module")
-def base():
-    if why := reason_against():
-        pytest.skip(why)
-    if not BASE.exists():
-        try:
-            chroot.make_base(BASE)
-        except SystemExit as error:
-            pytest.skip(f"no Debian can be had: {str(error).strip().splitlines()[-1]}")
-    return BASE
 
 
 @pytest.fixture
