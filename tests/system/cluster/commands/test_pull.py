@@ -314,7 +314,7 @@ def test_a_disk_without_room_is_noticed_before(home, hub):
 
 ON_A_SMALL_DISK = """
 mkdir -p "$HF_HOME"; mount -t tmpfs -o size=40m tmpfs "$HF_HOME"
-(sleep 1; head -c 30000000 /dev/zero >"$HF_HOME/other") 2>/dev/null &
+(until ls "$HF_HOME"/hub/*/blobs/*.baton-incomplete; do sleep 0.1; done; head -c 30000000 /dev/zero >"$HF_HOME/other") >/dev/null 2>&1 &
 if "$0" pull hf:org/large; then echo "there was room"; exit 1; fi
 wait; rm "$HF_HOME/other"
 sha256sum "$("$0" pull hf:org/large)"
