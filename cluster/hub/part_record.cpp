@@ -46,10 +46,10 @@ std::uint64_t size_of(int fd) noexcept {
   return fstat(fd, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-// Cuts the file to `bytes`. Not an empty file to none: ext4 then writes all that is added to disk
-// when the file is closed (auto_da_alloc), half a second for each gigabyte.
-bool cut_to(int fd, std::uint64_t bytes) noexcept {
-  return (bytes == 0 && size_of(fd) == 0) || ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+// Sets the size of a file that has another. If an empty file is truncated, ext4 writes all that is
+// added later to disk when the file is closed (auto_da_alloc): half a second for each gigabyte.
+bool resize(int fd, std::uint64_t bytes) noexcept {
+  return size_of(fd) == bytes || ftruncate(fd, static_cast<off_t>(bytes)) == 0;
 }
 
 // The parts as the record counts them; empty: it is of another download, or incomplete.
@@ -160,7 +160,7 @@ result<void> part_record::clear() {
   }
   was_resumed_ = false;
   const bool ok =
-      cut_to(record_, 0) && cut_to(data_, 0) && cut_to(data_, bytes) && write_at(record_, text, 0);
+      resize(record_, 0) && resize(data_, 0) && resize(data_, bytes) && write_at(record_, text, 0);
   return ok ? result<void>() : write_error();
 }
 
