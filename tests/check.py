@@ -116,10 +116,13 @@ def venv():
     return ok and own_venvs()
 
 
+def make_own_venv(client):
+    """-> whether a client whose requirements conflict with those of the others has its venv"""
+    return own_venv.is_made(client) or step(f"python client {client} (pip)", [sys.executable, own_venv.__file__, client], run_while_active)
+
+
 def own_venvs():
-    """Clients whose requirements conflict with those of the others."""
-    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name], run_while_active)
-               for name in own_venv.requirements())
+    return all(make_own_venv(client) for client in own_venv.requirements())
 
 
 def pytest(name, *paths, env=None):
@@ -228,7 +231,7 @@ def frameworks():
             if step(f"install {framework}", ["bash", "-c", f"set -euo pipefail; . scripts/setup.sh; fetch_{framework}_for_workers"], run_while_active):
                 worker_cases(framework)
         for client, test in LARGE_CLIENTS.items():
-            if own_venv.is_made(client) or step(f"python client {client} (pip)", [sys.executable, own_venv.__file__, client], run_while_active):
+            if make_own_venv(client):
                 pytest(f"client {client}", test, env={"BATON_BUILD": str(ROOT / "build/dev")})
 
 

@@ -95,13 +95,13 @@ def prove_wheel(chroot, package):
     return chroot.run(f"venv/bin/cluster {ANSWER}", USER), begin
 
 
-def prove_engine(chroot, packages):
-    """On CPU tensors. pip fetches torch and CUDA's libraries."""
+def prove_engine(chroot, server, package):
+    """On CPU tensors. pip fetches torch and CUDA's libraries. `server`: the wheel that the engine's requires"""
     chroot.prepare("python3-venv ca-certificates")
     chroot.run("python3 -m venv venv", USER)
     pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_") and not name.endswith("FIND_LINKS")}
     begin = now()
-    chroot.run(f"TMPDIR=$HOME venv/bin/pip install -q --no-cache-dir {packages}", USER, **pip)
+    chroot.run(f"TMPDIR=$HOME venv/bin/pip install -q --no-cache-dir /{server} /{package}", USER, **pip)
     return chroot.run(f"venv/bin/cluster {ANSWER} --device torch/cpu-torch", USER), begin
 
 
@@ -113,18 +113,15 @@ def is_engine(package):
 
 
 def prove(base, package, model, copied, server):
-    """`server`: the wheel that the engine's requires"""
+    """`server`: the server's wheel, or None"""
+    proof, installed = (prove_engine, [server, package]) if is_engine(package) else (PROOFS[package.suffix], [package])
     with tempfile.TemporaryDirectory(prefix="baton-chroot-") as scratch:
         root = pathlib.Path(scratch, "root")
         chroot = copy_of(base, root, copied)
         shutil.copy(model, root / "model.gguf")
-        installed = [server, package] if is_engine(package) else [package]
         for file in installed:
             shutil.copy(file, root / file.name)
-        if is_engine(package):
-            answer, begin = prove_engine(chroot, " ".join(f"/{file.name}" for file in installed))
-        else:
-            answer, begin = PROOFS[package.suffix](chroot, package.name)
+        answer, begin = proof(chroot, *(file.name for file in installed))
         seconds, of_processor = (end - start for end, start in zip(now(), begin))
         if not answer.strip():
             sys.exit(f"{package.name}: no answer")
