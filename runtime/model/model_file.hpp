@@ -3,7 +3,7 @@
 // not depend on the form. Decisions about the model are made in description.hpp.
 #pragma once
 
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 #include "schema/result.hpp"
 
 #include <cstdint>

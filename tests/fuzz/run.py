@@ -30,9 +30,8 @@ class Target:
 
 
 JSON = ["{", "}", "[", "]", ":", ",", '"', "\\xef\\xbb\\xbf", " ", "\\x09", "\\x0d", "\\x0a", "\\\\u0061", "\\\\u00e4", "null", "true", "false", "-1", "1e9", "0.5"]
-MODEL = ["runtime/model/checkpoint/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/checkpoint/gptq.cpp",
-         "runtime/model/checkpoint/awq.cpp", "runtime/model/checkpoint/compressed_tensors.cpp", "runtime/model/checkpoint/fp8.cpp",
-         "runtime/model/checkpoint/mxfp4.cpp", "runtime/model/checkpoint/nvfp4.cpp", "runtime/model/checkpoint/packed_codes.cpp", "runtime/model/checkpoint/quantised_format.cpp", "runtime/model/checkpoint/safetensors.cpp"]
+MODEL = ["runtime/model/checkpoint/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp",
+         "runtime/model/checkpoint/formats/*.cpp", "runtime/model/safetensors/safetensors.cpp"]
 TARGETS = {
     "api_keys": Target([], ["cluster/config/readers/api_key_file.cpp", "cluster/formats/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
     "calls": Target([], ["runtime/text/stream/call_style.cpp"], JSON + ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "; ", "```json\n", "\n```"]),

@@ -3,7 +3,7 @@
 // product can serve. Test code only; nothing of the product includes it.
 #pragma once
 
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 #include "schema/result.hpp"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // Encoders of the types that block_codes.hpp reads: every group takes the nearest numbers of its
 // own scale.
-#include "runtime/model/code_tables.hpp"
+#include "runtime/model/tensors/code_tables.hpp"
 #include "tests/support/quantize_steps.hpp"
 
 #include <array>

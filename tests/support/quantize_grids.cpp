@@ -1,6 +1,6 @@
 // Encoders of the IQ1, IQ2 and IQ3 types: a scale from the largest number of each group, then the
 // nearest point of the grid.
-#include "runtime/model/code_grids.hpp"
+#include "runtime/model/tensors/code_grids.hpp"
 #include "tests/support/quantize_steps.hpp"
 
 #include <array>

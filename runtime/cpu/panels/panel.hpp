@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/panels/panel_format.hpp"
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 
 namespace baton::cpu {
 

@@ -2,8 +2,8 @@
 // Equivalent to model::dequantize_row; tests compare the two bit by bit.
 #include "runtime/cpu/panels/weight_block.hpp"
 
-#include "runtime/model/block_codes.hpp"
-#include "runtime/model/code_tables.hpp"
+#include "runtime/model/tensors/block_codes.hpp"
+#include "runtime/model/tensors/code_tables.hpp"
 #include "schema/ensure.hpp"
 
 namespace baton::cpu {

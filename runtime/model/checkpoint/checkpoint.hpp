@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/model/checkpoint/checkpoint_config.hpp"
-#include "runtime/model/checkpoint/quantised_format.hpp"
-#include "runtime/model/checkpoint/safetensors.hpp"
+#include "runtime/model/checkpoint/formats/quantised_format.hpp"
 #include "runtime/model/model_file.hpp"
+#include "runtime/model/safetensors/safetensors.hpp"
 
 #include <map>
 #include <optional>

@@ -5,7 +5,7 @@
 // but this build does not support are refused by name.
 #pragma once
 
-#include "runtime/model/checkpoint/quantised_format.hpp"
+#include "runtime/model/checkpoint/formats/quantised_format.hpp"
 
 #include <map>
 #include <optional>

@@ -1,7 +1,7 @@
 // Finds the tensors in the files of a directory, by GGUF's names; those of a quantised module are
 // joined to one matrix. checkpoint_experts.cpp handles experts.
 #include "runtime/model/checkpoint/checkpoint.hpp"
-#include "runtime/model/checkpoint/transposed_matrix.hpp"
+#include "runtime/model/checkpoint/formats/transposed_matrix.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-"""Prints the sets of runtime/model/code_grids.cpp from the Python package gguf. Each combination of a grid's levels has a bit, set if the grid has it.
+"""Prints the sets of runtime/model/tensors/code_grids.cpp from the Python package gguf. Each combination of a grid's levels has a bit, set if the grid has it.
 A hexadecimal digit has four, the lowest first. A grid is sorted by its combinations, so the bits are all there is to it.
 Run it by hand after `pip install gguf numpy` in a venv.
 """

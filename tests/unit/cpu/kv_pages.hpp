@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/cpu/kernels/kv_format.hpp"
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 
 #include <cstring>
 

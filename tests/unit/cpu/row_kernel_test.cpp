@@ -1,7 +1,7 @@
 // Goal: the operations on single rows follow their definitions and give the same bits on every
 // instruction set. Method: random and awkward values against double arithmetic, and each table
 // against the portable one.
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/records.hpp"
 

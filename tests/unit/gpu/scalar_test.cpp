@@ -1,7 +1,7 @@
 // Goal: 16-bit numbers match runtime/model. Method: widens every 16-bit pattern; narrows floats on,
 // beside and between all rounding borders.
 #include "runtime/gpu/device/scalar.hpp"
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Matrices quantised by AWQ: rows are scale * (code - zero) to the last bit, and mismatches are
 // rejected by name. Method: random codes, scales and zero points, against the formula.
-#include "runtime/model/checkpoint/awq.hpp"
+#include "runtime/model/checkpoint/formats/awq.hpp"
 #include "tests/unit/model/stored_module.hpp"
 
 #include <doctest/doctest.h>

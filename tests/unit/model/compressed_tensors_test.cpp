@@ -1,7 +1,7 @@
 // Matrices as compressed-tensors stores them: rows are scale * (code - zero), and mismatches are
 // rejected by name. Method: random codes, scales and zero points, against the formula.
-#include "runtime/model/checkpoint/compressed_tensors.hpp"
-#include "runtime/model/checkpoint/packed_codes.hpp"
+#include "runtime/model/checkpoint/formats/compressed_tensors.hpp"
+#include "runtime/model/checkpoint/formats/packed_codes.hpp"
 #include "tests/unit/model/stored_module.hpp"
 
 #include <doctest/doctest.h>

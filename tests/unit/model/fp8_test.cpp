@@ -1,6 +1,6 @@
 // Matrices of 8-bit floats: rows are number * scale, rounded to bfloat16, and mismatches are
 // rejected by name. Method: random numbers and scales in each form, against the formula.
-#include "runtime/model/checkpoint/fp8.hpp"
+#include "runtime/model/checkpoint/formats/fp8.hpp"
 #include "tests/unit/model/stored_module.hpp"
 
 #include <doctest/doctest.h>

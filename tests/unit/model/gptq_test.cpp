@@ -1,7 +1,7 @@
 // Matrices quantised by GPTQ: rows are scale * (code - zero) to the last bit, and mismatches are
 // rejected by name. Method: files with random codes, scales and zero points, written in each form,
 // against the formula.
-#include "runtime/model/checkpoint/gptq.hpp"
+#include "runtime/model/checkpoint/formats/gptq.hpp"
 #include "tests/unit/model/stored_module.hpp"
 
 #include <doctest/doctest.h>

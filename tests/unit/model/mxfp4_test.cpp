@@ -1,7 +1,7 @@
 // Experts of gpt-oss: MXFP4 of several tensors and floats of transposed ones have the numbers of
 // their formulas, and mismatches are rejected by name.
-#include "runtime/model/checkpoint/mxfp4.hpp"
-#include "runtime/model/checkpoint/transposed_matrix.hpp"
+#include "runtime/model/checkpoint/formats/mxfp4.hpp"
+#include "runtime/model/checkpoint/formats/transposed_matrix.hpp"
 #include "tests/unit/model/changed_directory.hpp"
 #include "tests/unit/model/stored_module.hpp"
 

@@ -1,7 +1,7 @@
 // Matrices of NVFP4: rows are number * scale, rounded to bfloat16, and mismatches are rejected by
 // name. Method: random numbers and scales in both forms, against the formula.
-#include "runtime/model/checkpoint/fp8.hpp"
-#include "runtime/model/checkpoint/nvfp4.hpp"
+#include "runtime/model/checkpoint/formats/fp8.hpp"
+#include "runtime/model/checkpoint/formats/nvfp4.hpp"
 #include "tests/unit/model/stored_module.hpp"
 
 #include <doctest/doctest.h>

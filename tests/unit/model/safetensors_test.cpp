@@ -1,8 +1,8 @@
 // safetensors files: the format, and malformed files. Each malformed file must end in an error that
 // names the fault. None may crash, read outside the file or need more memory than the file's size
 // justifies.
-#include "runtime/model/checkpoint/safetensors.hpp"
 #include "runtime/model/json_file.hpp"
+#include "runtime/model/safetensors/safetensors.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

@@ -1,7 +1,7 @@
 // The tensors of one module X in a file, and the matrix that a format opens from them.
 #pragma once
 
-#include "runtime/model/checkpoint/quantised_format.hpp"
+#include "runtime/model/checkpoint/formats/quantised_format.hpp"
 #include "tests/support/checkpoint_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

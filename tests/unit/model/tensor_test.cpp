@@ -1,7 +1,7 @@
 // Block layouts and narrow floats: against the reference package's goldens, hand-computed blocks,
 // and the definition of rounding.
-#include "runtime/model/code_grids.hpp"
-#include "runtime/model/tensor.hpp"
+#include "runtime/model/tensors/code_grids.hpp"
+#include "runtime/model/tensors/tensor.hpp"
 
 #include <doctest/doctest.h>
 
