@@ -37,10 +37,15 @@ result<std::vector<bool>> layer_pattern(const model_file& file, const descriptio
   return has;
 }
 
-// By the numbers of llama.cpp: 1 softmax, 2 sigmoid.
+// By the numbers of llama.cpp: 1 softmax, 2 sigmoid. Older files of families with both do not say:
+// those with biases of the choice have sigmoids.
 result<void> read_router(const model_file& file, const family& kind, description& d) {
+  const auto last = layer_tensor_name(d.layer_count - 1, "exp_probs_b.bias"); // a mixture has it
+  const bool may_have_bias = kind.takes_choice_bias && file.find(last).has_value();
+  d.has_choice_bias = kind.has_choice_bias || may_have_bias;
   const auto name = d.architecture + ".expert_gating_func";
-  const auto number = file.get_u32(name, kind.router == router_kind::sigmoid ? 2 : 1);
+  const bool has_sigmoids = kind.router == router_kind::sigmoid || may_have_bias;
+  const auto number = file.get_u32(name, has_sigmoids ? 2 : 1);
   if (!number) {
     return number.error();
   }
@@ -49,6 +54,28 @@ result<void> read_router(const model_file& file, const family& kind, description
                 file.original_name(name), *number);
   }
   d.router = *number == 2 ? router_kind::sigmoid : router_kind::softmax;
+  return {};
+}
+
+result<void> read_expert_groups(const model_file& file, description& d) {
+  const auto name = d.architecture + ".expert_group_count";
+  const auto groups = file.get_u32(name, 1);
+  const auto used = file.get_u32(d.architecture + ".expert_group_used_count", 1);
+  if (!groups || !used) {
+    return groups ? used.error() : groups.error();
+  }
+  if (*groups <= 1) { // 0: none
+    return {};
+  }
+  const auto size = d.expert_count / *groups;
+  if (d.expert_count % *groups != 0 || *used == 0 || *used > *groups ||
+      *used * size < d.expert_used_count || size < 2) {
+    return fail(errc::bad_model_file,
+                "metadata key '{}' is {}: {} experts, of which {} groups and {} experts are used",
+                file.original_name(name), *groups, d.expert_count, *used, d.expert_used_count);
+  }
+  d.expert_group_count = *groups;
+  d.expert_group_used_count = *used;
   return {};
 }
 
@@ -117,7 +144,6 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
   }
   d.has_normalised_experts = *norm;
   d.has_router_bias = kind.has_router_bias;
-  d.has_choice_bias = kind.has_choice_bias;
   d.has_expert_bias = kind.has_expert_bias;
   d.has_ffn_beside_experts = kind.has_ffn_beside_experts;
   size_reader sizes(file, d.architecture);
@@ -138,6 +164,9 @@ result<void> read_experts(const model_file& file, const family& kind, descriptio
   if (auto r = read_router(file, kind, d); !r) {
     return r;
   }
+  if (auto r = kind.takes_expert_groups ? read_expert_groups(file, d) : result<void>(); !r) {
+    return r;
+  }
   return kind.takes_shared_experts ? read_shared_experts(file, kind, d) : result<void>();
 }
 
@@ -149,11 +178,15 @@ result<void> read_attention(const model_file& file, const family& kind, descript
       return *cap.first_error();
     }
   }
-  const auto width = d.layer_count == kind.wide_scale_layer_count
+  const auto width = d.latent ? static_cast<double>(d.latent->query_size())
+                     : d.layer_count == kind.wide_scale_layer_count
                          ? static_cast<double>(d.hidden_size) / d.head_count
                          : static_cast<double>(d.head_size);
   d.attention_scale =
       kind.has_unscaled_attention ? 1.0F : static_cast<float>(1.0 / std::sqrt(width));
+  if (auto r = d.latent ? scale_latent_attention(file, d) : result<void>(); !r) {
+    return r;
+  }
   if (auto r = read_scales(file, kind, d); !r) {
     return r;
   }

@@ -65,9 +65,11 @@ private:
 };
 
 // description.cpp calls these in this order.
+result<void> read_latent(const model_file& file, description& d); // within read_sizes
 result<void> read_experts(const model_file& file, const family& kind, description& d);
 result<void> read_rope(const model_file& file, const family& kind, description& d);
 result<void> read_attention(const model_file& file, const family& kind, description& d);
+result<void> scale_latent_attention(const model_file& file, description& d); // within it
 result<void> read_recurrence(const model_file& file, const family& kind, description& d);
 result<void> read_layers(const model_file& file, const family& kind, description& d);
 result<void> read_layer_sizes(const model_file& file, const family& kind, description& d);

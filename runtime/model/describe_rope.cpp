@@ -74,8 +74,11 @@ result<void> read_yarn(const model_file& file, const family& kind, description& 
     return of_all.error();
   }
   const double factor = double{rope.scaling_factor};
-  const double own =
-      yarn_magnitude(factor) / (*of_all != 0.0F ? yarn_magnitude(factor, double{*of_all}) : 1.0);
+  // Latent attention scales products instead: scale_latent_attention().
+  const double own = kind.has_latent_attention ? 1.0
+                     : *of_all != 0.0F
+                         ? yarn_magnitude(factor) / yarn_magnitude(factor, double{*of_all})
+                         : yarn_magnitude(factor);
   rope.magnitude *= static_cast<float>(own);
   if (!(rope.base > 1.0F)) { // its logarithm divides
     return fail(errc::bad_model_file, "metadata key '{}' is {}, with yarn it must be above 1",

@@ -128,6 +128,9 @@ result<void> read_sizes(const model_file& file, const family& kind, description&
   if (auto r = read_kv_heads(file, kind, d); !r) {
     return r;
   }
+  if (kind.has_latent_attention) {
+    return read_latent(file, d);
+  }
   if (d.hidden_size % d.head_count != 0 && !file.has(d.architecture + ".attention.key_length")) {
     return fail(errc::bad_model_file, "a hidden size of {} does not divide into {} heads",
                 d.hidden_size, d.head_count);
@@ -241,9 +244,13 @@ bool is_of_later_layer(std::string_view name, const model_file& file, const desc
   return false;
 }
 
-// Whether a layer that reads the keys and values of another one has this tensor of its own.
+// Whether a layer that reads the keys and values of another one has this tensor of its own, or one
+// with latent attention has its projections joint, too.
 bool is_replaced(std::string_view name, const description& d) {
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
+    if (d.latent && name == layer_tensor_name(i, "attn_kv_b.weight")) {
+      return true; // unless it was required
+    }
     for (const auto* role : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
       if (d.layers[i].kv_layer && name == layer_tensor_name(i, role)) {
         return true;
@@ -294,17 +301,17 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   d.output_norm_bytes = file.find(d.output_norm_tensor)->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {
-    if (is_of_later_layer(tensor.name, file, d) || is_replaced(tensor.name, d)) {
-      continue;
-    }
     if (!seen.contains(tensor.name)) {
+      if (is_of_later_layer(tensor.name, file, d) || is_replaced(tensor.name, d)) {
+        continue;
+      }
       return fail(errc::unsupported_model,
                   "tensor '{}' [{}] has no place in architecture '{}' as this build knows it",
                   file.original_name(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
     d.type_bytes[tensor.type] += tensor.size_bytes();
-    d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // only experts have 3
+    d.expert_bytes += tensor.name.ends_with("_exps.weight") ? tensor.size_bytes() : 0;
   }
   return {};
 }

@@ -97,6 +97,23 @@ struct recurrence_description {
   }
 };
 
+// Latent attention (MLA, arXiv 2405.04434, section 2.1). A projection of a row, its latent, stands
+// for the keys and values of all heads. The KV memory holds it in their place: one KV head, whose
+// keys are the rotated dimensions and then the latent, and whose values are the latent. Each head
+// projects its query onto latents, and its attended latent to its output.
+struct latent_description {
+  std::uint32_t query_rank = 0; // of the latent that queries come from; 0: they come from the row
+  std::uint32_t kv_rank = 0;    // of the latent
+  std::uint32_t plain_size = 0, rotated_size = 0; // of a head's query: both parts
+  std::uint32_t value_size = 0;                   // of a head's output
+  // attn_kv_b has the rows of each head's keys and then of its values, as published. Otherwise
+  // attn_k_b has the columns of the former as rows, and attn_v_b the latter.
+  bool has_joint_weights = false;
+
+  std::uint32_t query_size() const noexcept { return plain_size + rotated_size; }
+  friend bool operator==(const latent_description&, const latent_description&) = default;
+};
+
 // Granularity of a matrix's slices for several ranks, besides head borders. A slice of columns is a
 // whole number of its type's blocks. It is also a whole number of the 32 values that share a scale
 // in quantised activations.
@@ -145,6 +162,7 @@ struct description {
   float logit_scale = 1.0F;
   growth query_growth;
   std::optional<recurrence_description> recurrence; // if there are recurrent layers
+  std::optional<latent_description> latent;         // if attention is latent in all its layers
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
 
@@ -157,10 +175,13 @@ struct description {
   std::uint32_t expert_ffn_size = 0;
   bool has_normalised_experts = false;
   router_kind router = router_kind::softmax;
-  bool has_router_bias = false;      // of the scores
-  bool has_choice_bias = false;      // added to the weights, only to choose
-  bool has_expert_bias = false;      // of gate, up and down
-  float expert_scale = 1.0F;         // of the weights
+  bool has_router_bias = false; // of the scores
+  bool has_choice_bias = false; // added to the weights, only to choose
+  bool has_expert_bias = false; // of gate, up and down
+  float expert_scale = 1.0F;    // of the weights
+  // Experts in consecutive groups. Only those of the best groups are chosen. A group's score is
+  // that of its best expert, or with sigmoids the sum of its best two.
+  std::uint32_t expert_group_count = 1, expert_group_used_count = 1;
   std::uint32_t shared_ffn_size = 0; // of an ffn beside the experts for every row; 0: none
   bool has_shared_gate = false;      // its output times the sigmoid of a score
   // Each mixture has the ffn of a dense layer too. Both, and the router, read the residual with
@@ -200,6 +221,10 @@ struct description {
   std::uint32_t kv_size(std::uint32_t layer) const noexcept {
     const auto heads = heads_of(layer);
     return heads.kv_count * heads.size;
+  }
+  // A head's columns in the input of a layer's attn_output.weight.
+  std::uint32_t output_head_size(std::uint32_t layer) const noexcept {
+    return latent ? latent->value_size : heads_of(layer).size;
   }
   // The heads of the layer with the widest keys; the widths of the widest queries and ffn.
   layer_heads largest_heads() const noexcept;

@@ -20,6 +20,7 @@ struct family {
   bool has_attention_out_bias = false;
   bool has_value_norm = false;
   bool has_sinks = false;
+  bool has_latent_attention = false;
   bool has_attention_gate = false;
   bool has_fused_qkv = false;
   bool has_fused_ffn = false;
@@ -59,6 +60,8 @@ struct family {
   router_kind router = router_kind::softmax;
   bool has_router_bias = false;
   bool has_choice_bias = false;
+  bool takes_choice_bias = false; // if the file has them
+  bool takes_expert_groups = false;
   bool has_expert_bias = false;
   bool takes_shared_experts = false;
   bool has_shared_gate = false;

@@ -109,6 +109,30 @@ std::vector<tensor_requirement> attention_tensors(const description& d, std::uin
   return list;
 }
 
+std::vector<tensor_requirement> latent_tensors(const description& d) {
+  const auto& l = *d.latent;
+  const std::uint64_t hidden = d.hidden_size, heads = d.head_count;
+  const std::uint64_t queries = heads * l.query_size();
+  std::vector<tensor_requirement> list = {
+      {"attn_kv_a_mqa.weight", {hidden, l.kv_rank + l.rotated_size}},
+      {"attn_kv_a_norm.weight", {l.kv_rank}},
+      {"attn_output.weight", {heads * l.value_size, hidden}}};
+  if (l.has_joint_weights) {
+    list.push_back({"attn_kv_b.weight", {l.kv_rank, heads * (l.plain_size + l.value_size)}});
+  } else {
+    list.push_back({"attn_k_b.weight", {l.plain_size, l.kv_rank, heads}});
+    list.push_back({"attn_v_b.weight", {l.kv_rank, l.value_size, heads}});
+  }
+  if (l.query_rank > 0) {
+    list.push_back({"attn_q_a.weight", {hidden, l.query_rank}});
+    list.push_back({"attn_q_a_norm.weight", {l.query_rank}});
+    list.push_back({"attn_q_b.weight", {l.query_rank, queries}});
+  } else {
+    list.push_back({"attn_q.weight", {hidden, queries}});
+  }
+  return list;
+}
+
 std::vector<tensor_requirement> delta_net_tensors(const description& d) {
   const auto& r = *d.recurrence;
   const std::uint64_t hidden = d.hidden_size, heads = r.value_head_count;
@@ -146,7 +170,7 @@ std::vector<tensor_requirement> mixer_tensors(const description& d, std::uint32_
   const std::uint64_t hidden = d.hidden_size;
   switch (d.layers.at(layer).mixer) {
   case mixer_kind::attention:
-    return attention_tensors(d, layer);
+    return d.latent ? latent_tensors(d) : attention_tensors(d, layer);
   case mixer_kind::delta_net:
     return delta_net_tensors(d);
   case mixer_kind::mamba2:

@@ -63,9 +63,9 @@ std::uint32_t together(std::uint32_t columns, std::uint32_t block) {
 
 // How many heads must stay together in every layer.
 std::uint32_t heads_together(const description& model, std::uint32_t block) {
-  auto heads = together(model.head_size, block);
+  auto heads = together(model.output_head_size(0), block);
   for (std::uint32_t layer = 0; layer < model.layers.size(); ++layer)
-    heads = std::lcm(heads, together(model.heads_of(layer).size, block));
+    heads = std::lcm(heads, together(model.output_head_size(layer), block));
   return heads;
 }
 

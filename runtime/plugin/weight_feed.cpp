@@ -39,6 +39,10 @@ std::string_view feature_beyond(const model::description& m) {
     return "biases of the choice of experts without sigmoids";
   if (m.recurrence)
     return "recurrent layers";
+  if (m.latent)
+    return "latent attention";
+  if (m.expert_group_count > 1)
+    return "groups of experts";
   if (m.has_attention_gate)
     return "gates of attention";
   if (m.has_uneven_layers())

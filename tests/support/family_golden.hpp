@@ -35,9 +35,12 @@ inline const std::vector<std::string> recurrent_family_names = {
     "qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid"};
 // With layers of several sizes, which the CPU engine alone runs.
 inline const std::vector<std::string> uneven_family_names = {"gemma4", "gemma4moe", "gemma4e"};
+// With latent attention, which the CPU engine alone runs.
+inline const std::vector<std::string> latent_family_names = {"deepseek_v2_lite", "deepseek_v2",
+                                                             "deepseek_v3", "glm4_moe_lite"};
 inline std::vector<std::string> all_family_names() {
   auto all = family_names;
-  for (const auto* more : {&recurrent_family_names, &uneven_family_names})
+  for (const auto* more : {&recurrent_family_names, &uneven_family_names, &latent_family_names})
     all.insert(all.end(), more->begin(), more->end());
   return all;
 }
@@ -105,14 +108,51 @@ struct family_golden {
         out.set_f32(key, file->get_f32(key).value());
     }
     for (const auto& tensor : file->tensors()) {
-      std::vector<std::byte> raw(tensor.size_bytes());
-      REQUIRE(file->copy_rows(tensor.name, 0, tensor.rows(), raw));
-      std::vector<float> values(tensor.elements());
-      model::dequantize_row(tensor.type, raw.data(), values.data(), values.size());
+      const auto values = values_of(tensor.name);
       const bool keeps_type = tensor.shape.size() == 1 || tensor.shape.front() % 32 != 0;
       out.add_tensor(tensor.name, keeps_type ? tensor.type : type, tensor.shape, values);
     }
     return out;
+  }
+
+  // Requires: latent attention. As older converters wrote it: sizes of all heads' keys and values,
+  // and the rows of each head's keys and values in one tensor.
+  gguf_writer with_joint_weights(model::tensor_type type = model::tensor_type::f16) const {
+    auto out = copy_as(type);
+    const auto& l = *description.latent;
+    const auto key = [&](const char* name) { return description.architecture + name; };
+    out.erase(key(".attention.key_length_mla")).erase(key(".attention.value_length_mla"));
+    out.set_u32(key(".attention.key_length"), l.query_size());
+    out.set_u32(key(".attention.value_length"), l.value_size);
+    out.set_u32(key(".attention.head_count_kv"), description.head_count);
+    for (std::uint32_t layer = 0; layer < description.layer_count; ++layer) {
+      const auto keys = values_of(model::layer_tensor_name(layer, "attn_k_b.weight"));
+      const auto values = values_of(model::layer_tensor_name(layer, "attn_v_b.weight"));
+      std::vector<float> joint;
+      for (std::size_t head = 0; head < description.head_count; ++head) {
+        for (std::size_t row = 0; row < l.plain_size; ++row)
+          for (std::size_t i = 0; i < l.kv_rank; ++i)
+            joint.push_back(keys[(head * l.kv_rank + i) * l.plain_size + row]);
+        const auto own =
+            values.begin() + static_cast<std::ptrdiff_t>(head * l.value_size * l.kv_rank);
+        joint.insert(joint.end(), own, own + static_cast<std::ptrdiff_t>(l.value_size * l.kv_rank));
+      }
+      out.erase_tensor(model::layer_tensor_name(layer, "attn_k_b.weight"))
+          .erase_tensor(model::layer_tensor_name(layer, "attn_v_b.weight"))
+          .add_tensor(model::layer_tensor_name(layer, "attn_kv_b.weight"), type,
+                      {l.kv_rank, joint.size() / l.kv_rank}, joint);
+    }
+    return out;
+  }
+
+  std::vector<float> values_of(const std::string& name) const {
+    const auto tensor = file->find(name);
+    REQUIRE(tensor);
+    std::vector<std::byte> raw(tensor->size_bytes());
+    REQUIRE(file->copy_rows(name, 0, tensor->rows(), raw));
+    std::vector<float> values(tensor->elements());
+    model::dequantize_row(tensor->type, raw.data(), values.data(), values.size());
+    return values;
   }
 
   difference compare(const std::map<std::uint32_t, std::vector<float>>& found) const {

@@ -1,5 +1,6 @@
 #include "runtime/cpu/forward/engine_checks.hpp"
 
+#include "runtime/cpu/kernels/expert_choice.hpp"
 #include "runtime/cpu/kernels/kernels.hpp"
 #include "runtime/cpu/panels/panel_format.hpp"
 
@@ -75,10 +76,14 @@ result<void> check_model(const model::description& m) {
     return refuse("biases before norms of whole rows");
   if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
     return refuse("biases of the choice of experts without sigmoids");
+  if (m.expert_group_count > 1 && m.router == model::router_kind::sigmoid && !m.has_choice_bias)
+    return refuse("groups of experts with sigmoids and without biases of the choice");
+  if (m.expert_group_count > expert_groups_max)
+    return refuse(fmt::format("more than {} groups of experts", expert_groups_max));
   for (std::uint32_t layer = 0; layer < m.layer_count; ++layer) {
     const auto size = m.heads_of(layer).size;
     if (size % 16 != 0 || size > head_size_max)
-      return refuse("head sizes other than multiples of 16 up to 512");
+      return refuse(fmt::format("head sizes other than multiples of 16 up to {}", head_size_max));
     const auto rope = layer < m.layers.size() ? m.layers[layer].rope : std::nullopt;
     if (rope && (m.ropes[*rope].dimension_count > size || m.ropes[*rope].dimension_count % 2 != 0))
       return refuse("this number of rotated dimensions");
@@ -93,6 +98,17 @@ result<void> check_model(const model::description& m) {
     return refuse("shared experts, or no post norms, with an ffn beside experts");
   if (m.layer_input_size % block_columns != 0)
     return refuse("embeddings of each layer that are no multiple of 32");
+  if (const auto& l = m.latent) {
+    if (l->plain_size % block_columns != 0 || l->kv_rank % block_columns != 0 ||
+        l->value_size % block_columns != 0 || l->query_rank % block_columns != 0 ||
+        l->rotated_size % 16 != 0 || l->kv_rank < l->rotated_size)
+      return refuse("latent attention with ranks or parts of heads that are no multiple of 32, or "
+                    "rotated parts that are no multiple of 16");
+    if (m.has_parallel_ffn || m.has_attention_gate || m.has_attention_bias || m.has_sinks ||
+        m.qk_norm != model::qk_norm_kind::none || m.has_uneven_layers())
+      return refuse("latent attention with biases, gates, sinks, norms of heads, layers of several "
+                    "sizes or an ffn beside it");
+  }
   if (const auto& r = m.recurrence) {
     if (m.has_parallel_ffn)
       return refuse("recurrent layers beside an ffn");

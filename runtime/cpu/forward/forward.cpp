@@ -21,7 +21,7 @@ forward::forward(const forward_parts& parts, std::uint32_t max_model_len) : p_(p
     pages.resize(chunks);
   std::uint32_t with_keys = 0, recurrent = 0;
   for (std::uint32_t layer = 0; layer < p_.range.count; ++layer) {
-    bool has_whole_blocks = true;
+    bool has_whole_blocks = !p_.model.latent;
     for (std::uint32_t h = 0; h < heads_of(layer).kv_count; ++h) {
       const auto own = p_.heads[p_.range.first + layer].of(h).count;
       query_heads_max_ = std::max(query_heads_max_, own);
@@ -67,7 +67,7 @@ void forward::plan(const micro_batch& batch) {
   }
   for (const auto& scored : baton::engine::scored_rows(batch))
     sampling_rows_.push_back(scored.row);
-  appends_within_ = items_.size() == batch.slices.size();
+  appends_within_ = items_.size() == batch.slices.size() && !p_.model.latent;
   plan_parts();
 }
 
@@ -139,6 +139,8 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
     return;
   if (is_recurrent(index)) {
     run_recurrent(member, index);
+  } else if (p_.model.latent) {
+    run_latent(member, index);
   } else {
     project_attention(member, layer);
     if (is_parallel) // both read these rows, and attention leaves `gated` alone

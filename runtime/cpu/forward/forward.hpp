@@ -8,6 +8,9 @@
 // In a recurrent layer the middle parts are: mixed gate strength decay → convolve → scan the rows
 // of each sequence → norm, gate → out (forward_recurrent.cpp).
 //
+// With latent attention they are: latents → queries → rotate, append the latent → queries onto
+// latents → attend → values → out (forward_latent.cpp).
+//
 // Keys and values of a layer may be those of an earlier one, and its embeddings may follow it
 // (forward_inputs.cpp).
 //
@@ -87,6 +90,14 @@ private:
   void run_member(unsigned member, const micro_batch& batch, std::span<const float> activations);
   void run_layer(unsigned member, std::uint32_t layer);
   void run_attention(unsigned member, std::uint32_t layer);
+  void run_latent(unsigned member, std::uint32_t layer);
+  void project_queries(unsigned member, const latent_weights& weights);
+  void finish_queries(share rows, std::uint32_t layer);
+  void append_latents(share rows, std::uint32_t layer);
+  void multiply_heads(unsigned member, const std::vector<packed_matrix>& matrices,
+                      const input_rows& input, std::size_t apart, const float_rows& out,
+                      std::size_t out_apart) const;
+  void quantise_heads(share rows, const input_rows& of, std::size_t apart, std::size_t width);
 
   void embed(share rows, const micro_batch& batch, std::span<const float> activations);
   void embed_for_layers(unsigned member, const micro_batch& batch);
@@ -112,7 +123,8 @@ private:
   float query_scale(std::uint32_t layer, std::uint32_t position) const noexcept;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
-                   std::uint32_t kv_head, const std::byte* next_page);
+                   std::uint32_t kv_head, share columns, const std::byte* next_page);
+  std::size_t parts_of_kv_head() const noexcept;
   const std::byte* first_page(std::uint32_t layer, const attention_item& item,
                               std::uint32_t kv_head) const;
   void prefetch_append_lines(std::uint32_t layer, const attention_item& item,

@@ -114,18 +114,31 @@ float forward::query_scale(std::uint32_t layer, std::uint32_t position) const no
                             (1.0 + double{growth.weight} * std::log1p(steps)));
 }
 
+// All queries of latent attention have one KV head: each member takes some of them.
+std::size_t forward::parts_of_kv_head() const noexcept {
+  const std::size_t parts_max = query_heads_max_ / attend_queries_max;
+  return p_.model.latent ? std::clamp<std::size_t>(parts_max, 1, p_.team.size()) : 1;
+}
+
 void forward::attend(unsigned member, std::uint32_t layer) {
-  const std::uint32_t heads = heads_of(layer).kv_count;
-  const std::size_t count = items_.size() * heads;
-  const auto head_of = [&](std::size_t i) { return static_cast<std::uint32_t>(i % heads); };
+  const std::size_t heads = heads_of(layer).kv_count, parts = parts_of_kv_head();
+  const std::size_t count = items_.size() * heads * parts;
+  const auto item_of = [&](std::size_t i) { return items_[i / parts / heads]; };
+  const auto head_of = [&](std::size_t i) { return static_cast<std::uint32_t>(i / parts % heads); };
   for (std::size_t i = member; i < count; i += p_.team.size()) {
     const std::byte* next_page = nullptr;
     if (const std::size_t next = i + p_.team.size(); next < count) {
-      next_page = first_page(layer, items_[next / heads], head_of(next));
+      next_page = first_page(layer, item_of(next), head_of(next));
       if (appends_within_)
-        prefetch_append_lines(layer, items_[next / heads], head_of(next));
+        prefetch_append_lines(layer, item_of(next), head_of(next));
     }
-    attend_item(member, layer, items_[i / heads], head_of(i), next_page);
+    const auto columns = columns_of(layer, head_of(i));
+    const std::size_t size = heads_of(layer).size, part = i % parts;
+    const std::size_t queries = (columns.end - columns.begin) / size;
+    attend_item(member, layer, item_of(i), head_of(i),
+                {columns.begin + queries * part / parts * size,
+                 columns.begin + queries * (part + 1) / parts * size},
+                next_page);
   }
 }
 
@@ -153,11 +166,11 @@ std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
   return p_.model.layers[p_.range.first + layer].window;
 }
 
+// `columns` are those of the queries: all that the KV head has, or a part.
 void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
-                          std::uint32_t kv_head, const std::byte* next_page) {
+                          std::uint32_t kv_head, share columns, const std::byte* next_page) {
   const step_memory& m = p_.memory;
   const std::size_t size = heads_of(layer).size;
-  const share columns = columns_of(layer, kv_head);
   const std::size_t query_heads = (columns.end - columns.begin) / size;
   const layer_weights& of_layer = p_.weights.layers[layer];
   const std::uint32_t window = window_of(layer);

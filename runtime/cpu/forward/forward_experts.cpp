@@ -81,7 +81,8 @@ void forward::run_ffn_beside(unsigned member, const layer_weights& layer) {
     norm(m.normed.values.row(r), layer.post_dense_norm, m.beside.row(r));
 }
 
-// A bias of the choice is added to the weights, other choices compare the scores.
+// A bias of the choice is added to the weights, other choices compare the scores. The best groups
+// are found in a copy, since the weights of a softmax need all scores.
 void forward::choose(unsigned member, const layer_weights& layer) {
   const auto& model = p_.model;
   const std::size_t count = model.expert_count, used = model.expert_used_count;
@@ -94,17 +95,26 @@ void forward::choose(unsigned member, const layer_weights& layer) {
                      1.0F / std::sqrt(static_cast<float>(model.hidden_size)));
     for (std::size_t e = 0; e < count && layer.router_bias != nullptr; ++e)
       scores[e] += layer.router_bias[e];
+    float* ranked = p_.memory.per_thread[member].ranked;
+    const bool has_groups = model.expert_group_count > 1;
+    const group_choice groups{model.expert_group_count, model.expert_group_used_count,
+                              model.router == model::router_kind::sigmoid};
     if (layer.choice_bias == nullptr) {
-      choose_experts({scores, count}, chosen);
+      if (has_groups) {
+        std::copy_n(scores, count, ranked);
+        keep_best_groups({ranked, count}, groups);
+      }
+      choose_experts({has_groups ? ranked : scores, count}, chosen);
       weigh(scores, chosen);
       for (std::size_t i = 0; i < used && layer.expert_scales != nullptr; ++i)
         chosen[i].weight *= layer.expert_scales[chosen[i].expert];
       continue;
     }
-    float* ranked = p_.memory.per_thread[member].ranked;
     sigmoids(scores, count);
     for (std::size_t e = 0; e < count; ++e)
       ranked[e] = scores[e] + layer.choice_bias[e];
+    if (has_groups)
+      keep_best_groups({ranked, count}, groups);
     choose_experts({ranked, count}, chosen);
     weigh_sigmoids(scores, chosen);
   }

@@ -5,6 +5,7 @@
 #include "runtime/cpu/panels/weight_block.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <span>
 
 namespace baton::cpu {
@@ -37,6 +38,46 @@ result<void> read_vector(const model::model_file& file, const placement& target)
       to[i] = static_cast<float>(-std::exp(double{part[i]}));
       break;
     }
+  return {};
+}
+
+void write_floats(const std::vector<float>& values, model::tensor_type type, std::byte* to) {
+  const std::size_t size = model::tensor_type_traits(type).block_bytes;
+  for (const float value : values) {
+    const std::uint16_t half =
+        type == model::tensor_type::bf16 ? model::f32_to_bf16(value) : model::f32_to_f16(value);
+    if (type == model::tensor_type::f32)
+      std::memcpy(to, &value, size);
+    else
+      std::memcpy(to, &half, size);
+    to += size;
+  }
+}
+
+result<void> pack_transposed(const model::model_file& file, const placement& target) {
+  const auto& tensor = *target.tensor;
+  const auto type = transposed_type(tensor.type);
+  const std::uint64_t inputs = target.rows.count, outputs = tensor.columns();
+  std::vector<std::byte> raw(inputs * tensor.row_bytes());
+  if (auto ok = file.copy_rows(tensor.name, target.rows.first, inputs, raw); !ok)
+    return ok;
+  std::vector<float> values(inputs * outputs), row(inputs);
+  for (std::uint64_t i = 0; i < inputs; ++i)
+    model::dequantize_row(tensor.type, raw.data() + i * tensor.row_bytes(),
+                          values.data() + i * outputs, outputs);
+  const packed_matrix m{*panel_format_of(type), outputs, inputs, target.to, code_table_of(type)};
+  const std::size_t row_bytes = inputs * model::tensor_type_traits(type).block_bytes;
+  raw.resize(panel_rows * row_bytes);
+  for (std::size_t p = 0; p < m.panel_count(); ++p) {
+    const std::uint64_t first = p * panel_rows;
+    const auto count = std::min<std::uint64_t>(panel_rows, outputs - first);
+    for (std::uint64_t r = 0; r < count; ++r) {
+      for (std::uint64_t i = 0; i < inputs; ++i)
+        row[i] = values[i * outputs + first + r];
+      write_floats(row, type, raw.data() + r * row_bytes);
+    }
+    pack_panel(type, raw.data(), count, row_bytes, inputs, target.to + p * m.panel_bytes());
+  }
   return {};
 }
 
@@ -74,15 +115,22 @@ result<void> pack_share(const model::model_file& file, const placement& target, 
 
 } // namespace
 
+model::tensor_type transposed_type(model::tensor_type type) noexcept {
+  const bool keeps_type = type == model::tensor_type::f32 || type == model::tensor_type::bf16;
+  return keeps_type ? type : model::tensor_type::f16;
+}
+
 result<void> fill_placements(const model::model_file& file,
                              const std::vector<placement>& placements, thread_team& team) {
   std::vector<result<void>> outcome(team.size());
   team.run([&](unsigned member) {
     for (std::size_t i = 0; i < placements.size() && outcome[member]; ++i) {
-      if (!placements[i].is_vector)
-        outcome[member] = pack_share(file, placements[i], member, team.size());
+      const auto& target = placements[i];
+      if (!target.is_vector && !target.is_transposed)
+        outcome[member] = pack_share(file, target, member, team.size());
       else if (i % team.size() == member)
-        outcome[member] = read_vector(file, placements[i]);
+        outcome[member] =
+            target.is_vector ? read_vector(file, target) : pack_transposed(file, target);
     }
   });
   for (auto& each : outcome)

@@ -42,8 +42,12 @@ struct placement {
   extent rows, columns;
   std::byte* to = nullptr;
   bool is_vector = false;
+  bool is_transposed = false; // outputs of the matrix are columns of the tensor, its inputs `rows`
   vector_form form = vector_form::stored;
 };
+
+// The type in which a transposed matrix is packed: blocks have no order across rows.
+model::tensor_type transposed_type(model::tensor_type type) noexcept;
 
 // Reads and packs all of them; the team shares the work. Errors: io_failed.
 result<void> fill_placements(const model::model_file& file,

@@ -52,6 +52,31 @@ public:
     return m;
   }
 
+  // A matrix whose outputs are the columns of a tensor, and whose inputs are some of its rows.
+  packed_matrix transposed(const std::string& name, const extent& inputs) {
+    const model::tensor_view* tensor = find(name);
+    if (tensor == nullptr)
+      return {};
+    if (inputs.count % block_columns != 0) {
+      failure_ = fail(errc::unsupported_model,
+                      "tensor '{}': the CPU engine transposes rows in multiples of {}, not {}",
+                      file_.original_name(name), block_columns, inputs.count);
+      return {};
+    }
+    const auto type = transposed_type(tensor->type);
+    packed_matrix m{*panel_format_of(type), tensor->columns(), inputs.count, nullptr,
+                    code_table_of(type)};
+    auto* to = cursor_.part<std::byte>(m.size_bytes());
+    m.panels = to;
+    placements_.push_back({.tensor = tensor,
+                           .rows = inputs,
+                           .columns = {},
+                           .to = to,
+                           .is_vector = false,
+                           .is_transposed = true});
+    return m;
+  }
+
   const float* vector(const std::string& name, std::optional<extent> part = {},
                       vector_form form = vector_form::stored) {
     const model::tensor_view* tensor = find(name);
@@ -214,6 +239,41 @@ void add_attention(weight_plan& plan, const model::description& model, const lay
   layer.attention_out_bias = vector_if(model.has_attention_out_bias, "attn_output.bias");
 }
 
+// A rank has the matrices of its heads, and the whole projection to latents.
+void add_latent_attention(weight_plan& plan, const model::description& model,
+                          const layer_slice& own, std::uint32_t index, layer_weights& layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto& sizes = *model.latent;
+  const auto rows_of = [&](std::uint64_t size) {
+    return layer_slice::rows_of_heads(own.heads, size);
+  };
+  const extent queries = rows_of(sizes.query_size());
+  auto& latent = layer.latent;
+  if (sizes.query_rank > 0) {
+    layer.query = plan.matrix(name("attn_q_a.weight"));
+    latent.query_norm = plan.vector(name("attn_q_a_norm.weight"));
+    latent.query = plan.matrix(name("attn_q_b.weight"), queries);
+  } else {
+    layer.query = plan.matrix(name("attn_q.weight"), queries);
+  }
+  layer.key = plan.matrix(name("attn_kv_a_mqa.weight"));
+  latent.kv_norm = plan.vector(name("attn_kv_a_norm.weight"));
+  const std::uint64_t joint_rows = sizes.plain_size + sizes.value_size;
+  for (std::uint64_t head = own.heads.first; head < own.heads.end(); ++head)
+    latent.onto_latents.push_back(
+        sizes.has_joint_weights
+            ? plan.transposed(name("attn_kv_b.weight"), {head * joint_rows, sizes.plain_size})
+            : plan.matrix(name("attn_k_b.weight"), extent{head * sizes.kv_rank, sizes.kv_rank}));
+  for (std::uint64_t head = own.heads.first; head < own.heads.end(); ++head)
+    latent.values.push_back(
+        sizes.has_joint_weights
+            ? plan.matrix(name("attn_kv_b.weight"),
+                          extent{head * joint_rows + sizes.plain_size, sizes.value_size})
+            : plan.matrix(name("attn_v_b.weight"),
+                          extent{head * sizes.value_size, sizes.value_size}));
+  layer.attention_out = plan.matrix(name("attn_output.weight"), {}, rows_of(sizes.value_size));
+}
+
 // The tensors of a layer whose heads have states, for all kinds of heads.
 void add_states(weight_plan& plan, const model::description& model, std::uint32_t index,
                 layer_weights& layer) {
@@ -279,7 +339,8 @@ void add_mixer(weight_plan& plan, const model::description& model, const layer_s
                std::uint32_t index, layer_weights& layer) {
   switch (model.layers[index].mixer) {
   case model::mixer_kind::attention:
-    return add_attention(plan, model, own, index, layer);
+    return model.latent ? add_latent_attention(plan, model, own, index, layer)
+                        : add_attention(plan, model, own, index, layer);
   case model::mixer_kind::delta_net:
     return add_delta_net(plan, model, index, layer);
   case model::mixer_kind::mamba2:

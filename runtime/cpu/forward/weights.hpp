@@ -36,10 +36,21 @@ struct recurrent_weights {
   const float* norm = nullptr; // [value_size or output]
 };
 
+// The tensors of latent attention beside layer_weights::query, [query rank or heads * query size,
+// hidden], layer_weights::key, [kv rank + rotated size, hidden], and the output.
+struct latent_weights {
+  const float* query_norm = nullptr; // [query rank]; null: queries come from the row
+  packed_matrix query;               // [heads * query size, query rank], or empty
+  const float* kv_norm = nullptr;    // [kv rank]
+  // For each head: [kv rank, plain size], from its query to latents; [value size, kv rank].
+  std::vector<packed_matrix> onto_latents, values;
+};
+
 struct layer_weights {
   const float* attention_norm = nullptr; // [hidden]
   packed_matrix query, key, value;       // [q_size or kv_size, hidden]
   packed_matrix attention_gate;          // [q_size, hidden], or empty
+  latent_weights latent;                 // beside them, if attention is latent
   recurrent_weights recurrent;           // in place of these
   packed_matrix attention_out;           // [hidden, q_size or values]
   const float* ffn_norm = nullptr;       // [hidden]

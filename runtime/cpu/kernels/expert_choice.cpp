@@ -2,6 +2,9 @@
 #include "runtime/cpu/kernels/expert_choice.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
 
 namespace baton::cpu {
 
@@ -17,6 +20,33 @@ void choose_experts(std::span<const float> scores, std::span<expert_choice> chos
     for (; at > 0 && score > chosen[at - 1].weight; --at)
       chosen[at] = chosen[at - 1];
     chosen[at] = {expert, score};
+  }
+}
+
+static float score_of_group(std::span<const float> scores, bool sums_two) {
+  float best = -std::numeric_limits<float>::infinity(), second = best;
+  for (const float score : scores) {
+    if (score > best)
+      second = std::exchange(best, score);
+    else if (score > second)
+      second = score;
+  }
+  return sums_two ? best + second : best;
+}
+
+void keep_best_groups(std::span<float> scores, const group_choice& choice) {
+  const std::size_t size = scores.size() / choice.groups;
+  std::array<float, expert_groups_max> of_group{};
+  const std::span found(of_group.data(), choice.groups);
+  for (std::size_t group = 0; group < found.size(); ++group)
+    found[group] = score_of_group(scores.subspan(group * size, size), choice.sums_two);
+  for (std::size_t group = 0; group < found.size(); ++group) {
+    std::size_t better = 0;
+    for (std::size_t other = 0; other < found.size(); ++other)
+      better += found[other] > found[group] || (found[other] == found[group] && other < group);
+    if (better >= choice.used)
+      std::ranges::fill(scores.subspan(group * size, size),
+                        -std::numeric_limits<float>::infinity());
   }
 }
 

@@ -17,6 +17,16 @@ struct expert_choice {
 // computes the weights. Requires: scores.size() >= chosen.size() >= 1.
 void choose_experts(std::span<const float> scores, std::span<expert_choice> chosen);
 
+// Sets the scores outside the best `used` of `groups` groups of consecutive experts to -infinity.
+// A group's score is its best one, or the sum of its best two. Among equals the first group wins.
+// Requires: groups <= expert_groups_max, used <= groups, scores.size() divides into groups.
+struct group_choice {
+  std::uint32_t groups = 1, used = 1;
+  bool sums_two = false;
+};
+inline constexpr std::size_t expert_groups_max = 64;
+void keep_best_groups(std::span<float> scores, const group_choice& choice);
+
 // One row of an expert.
 struct expert_slot {
   std::uint32_t row = 0;

@@ -14,7 +14,7 @@
 
 namespace baton::cpu {
 
-inline constexpr std::size_t head_size_max = 512;
+inline constexpr std::size_t head_size_max = 576;
 // Queries that share one pass over keys and values: 6 x 4 vectors fill the AVX-512 registers.
 inline constexpr std::size_t attend_queries_max = 6;
 

@@ -55,6 +55,15 @@ void assign_attention(step_memory& m, buffer_cutter& cut, const model::descripti
     m.attention_gate = cut.floats(model.q_size_max());
 }
 
+void assign_latent(step_memory& m, buffer_cutter& cut, const model::description& model) {
+  const auto& sizes = *model.latent;
+  const std::size_t heads = model.head_count;
+  if (sizes.query_rank > 0)
+    m.latent.query = cut.input(sizes.query_rank);
+  m.latent.heads = cut.input(heads * sizes.query_size());
+  m.latent.values = cut.input(heads * sizes.value_size);
+}
+
 void assign_recurrence(step_memory& m, buffer_cutter& cut,
                        const model::recurrence_description& sizes) {
   m.recurrence.mixed = cut.floats(sizes.channels);
@@ -91,9 +100,13 @@ void assign_ffn(step_memory& m, buffer_cutter& cut, const model::description& mo
 
 void assign_threads(step_memory& m, buffer_cutter& cut, const model::description& model,
                     std::size_t slots) {
+  const std::size_t mixed =
+      model.latent ? std::max({model.head_count * model.latent->value_size, model.latent->kv_rank,
+                               model.latent->query_rank, model.latent->plain_size})
+                   : mixed_max(model);
   const std::size_t columns_max =
-      std::max<std::size_t>({model.hidden_size, mixed_max(model), model.ffn_size_max(),
-                             model.expert_ffn_size, model.shared_ffn_size, model.layer_input_size});
+      std::max<std::size_t>({model.hidden_size, mixed, model.ffn_size_max(), model.expert_ffn_size,
+                             model.shared_ffn_size, model.layer_input_size});
   const std::size_t arranged = matmul_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
     each = {.gate = cut.floats_of(rows_together, panels_together * panel_rows),
@@ -120,6 +133,8 @@ void assign_buffers(step_memory& m, layout_cursor& cursor, const model::descript
     m.layer_inputs = cut.floats(std::size_t{model.layer_input_size} * model.layer_count);
     m.layer_gated = cut.input(model.layer_input_size);
   }
+  if (model.latent)
+    assign_latent(m, cut, model);
   if (model.recurrence)
     assign_recurrence(m, cut, *model.recurrence);
   assign_ffn(m, cut, model, slots);

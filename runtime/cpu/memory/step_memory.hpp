@@ -58,6 +58,11 @@ struct step_memory {
     input_rows shared;                // [rows, shared ffn]
     float_rows shared_score;          // [rows, 1], padded to a panel
   } experts;
+  struct latent_rows { // for models with latent attention; see forward_latent.cpp
+    input_rows query;  // [rows, query rank]
+    input_rows heads;  // [rows, heads * query size]; quantised, the plain parts alone
+    input_rows values; // [rows, heads * value size]
+  } latent;
   struct recurrent {       // for models with recurrent layers; see forward_recurrent.cpp
     float_rows mixed;      // [rows, channels], as projected
     float_rows convolved;  // [rows, channels]

@@ -27,6 +27,25 @@ constexpr std::array glm_moe_fields = {
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 
+constexpr std::array deepseek_v2_fields = {
+    plain_field{"first_k_dense_replace", "leading_dense_block_count", 0.0},
+    plain_field{"routed_scaling_factor", "expert_weights_scale"},
+};
+constexpr std::array deepseek_v3_fields = {
+    plain_field{"first_k_dense_replace", "leading_dense_block_count", 3.0},
+    plain_field{"n_group", "expert_group_count", 8.0},
+    plain_field{"topk_group", "expert_group_used_count", 4.0},
+    plain_field{"routed_scaling_factor", "expert_weights_scale", 2.5},
+};
+// The number of dense layers is a default that no field but `mlp_layer_types` changes.
+constexpr std::array glm_lite_fields = {
+    plain_field{"", "leading_dense_block_count", 1.0},
+    plain_field{"n_group", "expert_group_count", 1.0},
+    plain_field{"topk_group", "expert_group_used_count", 1.0},
+    plain_field{"rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-5},
+    plain_field{"routed_scaling_factor", "expert_weights_scale", 1.8},
+};
+
 // The sizes of recurrent layers: delta nets, Mamba, short convolutions.
 constexpr std::array delta_net_fields = {
     plain_field{"linear_conv_kernel_dim", "ssm.conv_kernel", 4.0},
@@ -179,6 +198,21 @@ constexpr std::array checkpoint_families = {
                       .rotated_part = 0.5,
                       .norms = norm_names::as_post,
                       .fields = glm_moe_fields},
+    checkpoint_family{.architecture = "DeepseekV2ForCausalLM",
+                      .family = "deepseek2",
+                      .experts = expert_rule::deepseek2,
+                      .rotates_pairs = true,
+                      .fields = deepseek_v2_fields},
+    checkpoint_family{.architecture = "DeepseekV3ForCausalLM",
+                      .family = "deepseek2",
+                      .experts = expert_rule::glm,
+                      .rotates_pairs = true,
+                      .fields = deepseek_v3_fields},
+    checkpoint_family{.architecture = "Glm4MoeLiteForCausalLM",
+                      .family = "deepseek2",
+                      .experts = expert_rule::glm,
+                      .rotates_pairs = true,
+                      .fields = glm_lite_fields},
     checkpoint_family{.architecture = "GptOssForCausalLM",
                       .family = "gpt-oss",
                       .window = window_rule::with_size,
@@ -276,7 +310,8 @@ result<checkpoint_config> config_reader::read() {
   using step = result<void> (config_reader::*)();
   for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
                           &config_reader::read_granite_hybrid, &config_reader::read_recurrence,
-                          &config_reader::read_experts, &config_reader::read_window,
+                          &config_reader::read_experts, &config_reader::read_groups,
+                          &config_reader::read_latent, &config_reader::read_window,
                           &config_reader::read_layer_types, &config_reader::read_layer_sizes,
                           &config_reader::read_rotated_layers, &config_reader::check_query_scale,
                           &config_reader::read_rope, &config_reader::read_quantization}) {

@@ -17,11 +17,12 @@ result<void> config_reader::read_experts() {
     return {};
   }
   const bool is_gemma = published_.experts == expert_rule::gemma;
-  const bool has_own_width = published_.experts == expert_rule::qwen3 ||
-                             published_.experts == expert_rule::glm ||
+  const bool is_of_glm =
+      published_.experts == expert_rule::glm || published_.experts == expert_rule::deepseek2;
+  const bool has_own_width = published_.experts == expert_rule::qwen3 || is_of_glm ||
                              published_.experts == expert_rule::lfm2;
   std::string_view count = "num_experts", other = "num_local_experts";
-  if (published_.experts == expert_rule::glm) {
+  if (is_of_glm) {
     count = "n_routed_experts";
     const auto layers = number("num_hidden_layers");
     constexpr double layers_max = 1e6; // beyond, describe() refuses the number
@@ -55,7 +56,9 @@ result<void> config_reader::read_experts() {
     sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
     constexpr std::string_view norm = "norm_topk_prob";
     const json standard = published_.experts == expert_rule::glm || published_.normalises_experts;
-    const auto* value = member_of(config_, norm);
+    // The class of DeepSeek V2 ignores the field.
+    const auto* value =
+        published_.experts == expert_rule::deepseek2 ? nullptr : member_of(config_, norm);
     put("expert_weights_norm", value != nullptr ? value : &standard, std::string(norm));
   }
   for (const auto& [field, key, otherwise] : sizes) {
@@ -75,12 +78,33 @@ result<void> config_reader::read_shared_experts() {
   for (const auto* field : {"shared_expert_intermediate_size", "shared_intermediate_size"}) {
     put("expert_shared_feed_forward_length", member_of(config_, field), field);
   }
-  if (published_.experts == expert_rule::glm) {
-    const json one = 1;
+  const bool is_deepseek2 = published_.experts == expert_rule::deepseek2;
+  if (published_.experts == expert_rule::glm || is_deepseek2) {
+    const json standard = is_deepseek2 ? 2U : 1U;
     const auto* count = member_of(config_, "n_shared_experts");
-    put("expert_shared_count", count != nullptr ? count : &one, "n_shared_experts");
+    put("expert_shared_count", count != nullptr ? count : &standard, "n_shared_experts");
   }
   return {};
+}
+
+// Routers of one family differ by the class: sigmoids, or a softmax whose groups are a method.
+result<void> config_reader::read_groups() {
+  if (!kind_.takes_expert_groups) {
+    return {};
+  }
+  if (published_.experts != expert_rule::deepseek2) {
+    const json sigmoid = 2U; // as in GGUF
+    put("expert_gating_func", &sigmoid, "architectures");
+    return {};
+  }
+  constexpr std::string_view field = "topk_method";
+  const auto method = text_of(config_, field, "greedy");
+  if (method == "group_limited_greedy") {
+    put("expert_group_count", member_of(config_, "n_group"), "n_group");
+    put("expert_group_used_count", member_of(config_, "topk_group"), "topk_group");
+    return {};
+  }
+  return method == "greedy" ? result<void>() : unsupported(field, "greedy, group_limited_greedy");
 }
 
 result<void> config_reader::read_window() {

@@ -16,7 +16,17 @@ namespace baton::model {
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
 // The class whose fields and names a mixture's experts use.
-enum class expert_rule : std::uint8_t { none, mixtral, qwen3, granite, glm, lfm2, gpt_oss, gemma };
+enum class expert_rule : std::uint8_t {
+  none,
+  mixtral,
+  qwen3,
+  granite,
+  glm,
+  lfm2,
+  gpt_oss,
+  gemma,
+  deepseek2
+};
 
 // A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
 struct plain_field {
@@ -102,6 +112,9 @@ private:
   result<void> check_activation();
   result<void> read_experts();
   result<void> read_shared_experts();
+  result<void> read_groups();
+  result<void> read_latent();
+  result<void> read_dense_layers();
   result<void> read_window();
   result<void> read_layer_types();
   result<void> read_layer_sizes();

@@ -147,7 +147,12 @@ result<void> config_reader::take_yarn(const json& rope) {
   if (!magnitude && weight != 0.0 && of_all != 0.0) {
     magnitude = yarn_magnitude(*factor, weight) / yarn_magnitude(*factor, of_all);
   }
-  if (magnitude) {
+  if (kind_.has_latent_attention) { // whose products have a factor beside that of the rotation
+    constexpr double stored_part = 0.1;
+    put_number("rope.scaling.yarn_log_multiplier", stored_part * of_all, "mscale_all_dim");
+    put_number("rope.scaling.attn_factor", magnitude.value_or(yarn_magnitude(*factor)),
+               "attention_factor");
+  } else if (magnitude) {
     put_number("rope.scaling.attn_factor", *magnitude / yarn_magnitude(*factor),
                "attention_factor");
   }

@@ -42,8 +42,22 @@ def attend_over_stored(module, query, key, value, mask, **kwargs):
     return sys.modules[type(module).__module__].eager_attention_forward(module, query, *stored, mask, **kwargs)
 
 
+def attend(module, *given, **kwargs):
+    return sys.modules[type(module).__module__].eager_attention_forward(module, *given, **kwargs)
+
+
 hf.AttentionInterface.register("stored_kv", attend_over_stored)
-AttentionMaskInterface.register("stored_kv", eager_mask)
+hf.AttentionInterface.register("stored_latents", attend)
+for name in ("stored_kv", "stored_latents"):
+    AttentionMaskInterface.register(name, eager_mask)
+
+
+def store_latents(model):
+    """With latent attention the KV memory holds the latents."""
+    for module in model.modules():
+        if hasattr(module, "expand_kv"):
+            expand = module.expand_kv
+            module.expand_kv = lambda *latents, expand=expand: expand(*(x.to(torch.float16).to(torch.float32) for x in latents))
 
 
 # The keys of every family.
@@ -279,6 +293,58 @@ gemma4("gemma4e", "sfsf", [2, 2, 2, 2], 32,
        {"attention.shared_kv_layers": 2, "embedding_length_per_layer_input": 32, "feed_forward_length": [32, 32, 64, 64]})
 
 
+# Latent attention (MLA): heads with 32 plain and 16 rotated dimensions. The router has groups, but those of V2-Lite.
+LATENT = dict(kv_lora_rank=32, qk_nope_head_dim=32, qk_rope_head_dim=16, first_k_dense_replace=1, moe_intermediate_size=64,
+              num_experts_per_tok=2, tie_word_embeddings=False, attn_implementation="stored_latents")
+LATENT_KEYS = {"attention.head_count_kv": 1, "attention.key_length": 48, "attention.value_length": 32, "attention.kv_lora_rank": 32,
+               "attention.key_length_mla": 48, "attention.value_length_mla": 32, "expert_used_count": 2, "expert_feed_forward_length": 64,
+               "leading_dense_block_count": 1}
+LATENT_YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=8.0, beta_slow=0.5, mscale=0.7, mscale_all_dim=0.7)
+
+
+def latent(name, kind, heads, base, more, keys, **traits):
+    family(name, "deepseek2", T.F16, 2, heads, heads, base, (kind, LATENT | more), LATENT_KEYS | keys, ffn=64, experts="mlp.", shared="glm",
+           dense_layers=1, latent=True, **traits)
+
+
+latent("deepseek_v2_lite", hf.DeepseekV2Config, 2, 500.0,
+       dict(q_lora_rank=None, v_head_dim=32, n_routed_experts=5, n_shared_experts=2, routed_scaling_factor=1.5,
+            rope_parameters=rope(500.0) | LATENT_YARN | {"rope_type": "yarn"}),
+       YARN_KEYS | {"rope.scaling.yarn_log_multiplier": 0.07, "expert_count": 5, "expert_shared_count": 2, "expert_weights_norm": False,
+                    "expert_weights_scale": 1.5})
+latent("deepseek_v2", hf.DeepseekV2Config, 2, 1e4,
+       dict(q_lora_rank=64, v_head_dim=32, n_routed_experts=6, n_shared_experts=1, topk_method="group_limited_greedy", n_group=3,
+            topk_group=1, rope_parameters=rope(1e4)),
+       {"attention.q_lora_rank": 64, "expert_count": 6, "expert_shared_count": 1, "expert_group_count": 3, "expert_group_used_count": 1,
+        "expert_weights_norm": False})
+# V3, R1, Kimi K2
+SIGMOIDS = {"expert_gating_func": 2, "expert_weights_norm": True}
+latent("deepseek_v3", hf.DeepseekV3Config, 8, 500.0,
+       dict(q_lora_rank=32, v_head_dim=64, n_routed_experts=8, n_shared_experts=1, n_group=4, topk_group=2, routed_scaling_factor=2.5,
+            num_mtp_layers=0, rope_parameters=rope(500.0) | LATENT_YARN | {"rope_type": "yarn"}),
+       YARN_KEYS | SIGMOIDS | {"attention.q_lora_rank": 32, "attention.value_length_mla": 64, "rope.scaling.yarn_log_multiplier": 0.07,
+                               "expert_count": 8, "expert_shared_count": 1, "expert_group_count": 4, "expert_group_used_count": 2,
+                               "expert_weights_scale": 2.5}, choice_bias=True)
+latent("glm4_moe_lite", hf.Glm4MoeLiteConfig, 2, 1e6,
+       dict(q_lora_rank=32, v_head_dim=64, n_routed_experts=5, n_shared_experts=1, mlp_layer_types=["dense", "sparse"],
+            rope_parameters=rope(1e6)),
+       SIGMOIDS | {"attention.q_lora_rank": 32, "attention.value_length_mla": 64, "expert_count": 5, "expert_shared_count": 1,
+                   "expert_weights_scale": 1.8}, choice_bias=True)
+
+
+# The projections of latent attention. The matrices of keys and values are parts of one, and those of keys are transposed.
+def latent_tensors(cfg):
+    both = lambda p: p.view(cfg.num_attention_heads, cfg.qk_nope_head_dim + cfg.v_head_dim, cfg.kv_lora_rank)
+    at = "self_attn."
+    layer = {"attn_kv_a_mqa.weight": at + "kv_a_proj_with_mqa.weight", "attn_kv_a_norm.weight": at + "kv_a_layernorm.weight",
+             "attn_k_b.weight": (at + "kv_b_proj.weight", lambda p: both(p)[:, :cfg.qk_nope_head_dim].transpose(1, 2)),
+             "attn_v_b.weight": (at + "kv_b_proj.weight", lambda p: both(p)[:, cfg.qk_nope_head_dim:])}
+    if cfg.q_lora_rank is None:
+        return layer | {"attn_q.weight": at + "q_proj.weight"}
+    return layer | {"attn_q_a.weight": at + "q_a_proj.weight", "attn_q_a_norm.weight": at + "q_a_layernorm.weight",
+                    "attn_q_b.weight": at + "q_b_proj.weight"}
+
+
 # The tensors of a recurrent layer: name in the file -> name in the model, and which of its rows.
 def delta_tensors(f):
     first_channels = lambda p: p[:, 0]
@@ -395,6 +461,8 @@ def tensor_map(f):
             layer |= {"attn_output.weight": attention + ("out_proj.weight" if is_lfm2 else "o_proj.weight")}
         if is_recurrent:
             pass
+        elif f.get("latent"):
+            layer |= latent_tensors(cfg)
         elif f.get("fused"):
             layer |= {"attn_qkv.weight": attention + "qkv_proj.weight"}
         else:
@@ -483,6 +551,7 @@ def build(f, seed):
     """The model, and its file's tensors: name -> (stored array, type or None for float32)."""
     rng, cfg = np.random.default_rng(seed), f["cfg"]
     model = hf.AutoModelForCausalLM.from_config(cfg, dtype=torch.float32).eval()
+    store_latents(model)
     state, tensors = model.state_dict(), {}
     for ours, theirs in tensor_map(f).items():
         parameter = parameter_of(state, theirs)

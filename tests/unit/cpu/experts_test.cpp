@@ -132,6 +132,23 @@ TEST_CASE("a row's experts have the highest scores; the lower index wins ties") 
     CHECK(expert < 4);
 }
 
+TEST_CASE("only experts of the best groups are left; the lower group wins ties") {
+  using scores = std::vector<float>;
+  constexpr float no = -INFINITY;
+  const auto kept = [](scores values, const cpu::group_choice& choice) {
+    cpu::keep_best_groups(values, choice);
+    return values;
+  };
+  const scores given{5, 0, 3, 3, 4, 1, 2, 2};
+  CHECK(kept(given, {4, 1, false}) == scores{5, 0, no, no, no, no, no, no});
+  CHECK(kept(given, {4, 2, false}) == scores{5, 0, no, no, 4, 1, no, no});
+  CHECK(kept(given, {4, 1, true}) == scores{no, no, 3, 3, no, no, no, no});
+  CHECK(kept(given, {4, 2, true}) == scores{5, 0, 3, 3, no, no, no, no});
+  CHECK(kept(given, {4, 4, true}) == given);
+  CHECK(kept({-3, -9, -2, -8}, {2, 1, true}) == scores{no, no, -2, -8});
+  CHECK(kept({1, 1, 1, 1}, {2, 1, false}) == scores{1, 1, no, no});
+}
+
 TEST_CASE("rows are grouped by expert in ascending order") {
   constexpr std::size_t experts = 7, used = 3, rows = 50;
   std::mt19937 random(7);

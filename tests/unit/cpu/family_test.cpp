@@ -100,6 +100,25 @@ TEST_CASE("a directory's stages give the bits of the whole model") {
   check_same(expected, found);
 }
 
+TEST_CASE("joint weights of latent attention give the bits of those of keys and of values") {
+  const scratch_directory scratch;
+  for (const auto& name : latent_family_names) {
+    CAPTURE(name);
+    REQUIRE(family_golden(name).with_joint_weights().write(scratch / "joint.gguf"));
+    REQUIRE(family_golden(name)
+                .with_joint_weights(model::tensor_type::q8_0)
+                .write(scratch / "q8.gguf"));
+    family_file golden(name, model::tensor_type::f16);
+    const auto expected = run_in_steps(*golden.load(family_settings()), golden.prompt, {33});
+    golden.open(scratch / "joint.gguf");
+    check_same(expected, run_in_steps(*golden.load(family_settings()), golden.prompt, {33}));
+    golden.open(scratch / "q8.gguf");
+    const auto quantised =
+        golden.compare(run_in_steps(*golden.load(family_settings()), golden.prompt, {1}));
+    CHECK(quantised.mean < 0.1);
+  }
+}
+
 std::vector<token_id> greedy_of(const family_file& golden) {
   const auto engine = golden.load(family_settings());
   std::vector<token_id> next = golden.prompt, found;
@@ -395,6 +414,20 @@ TEST_CASE("every feature of a family changes its logits") {
       {"gemma4", "the scale of queries", [](auto& d) { d.attention_scale = 0.5F; }},
       {"gemma4moe", "an expert less", [](auto& d) { d.expert_used_count = 1; }},
       {"gemma4moe", "the sum of weights", [](auto& d) { d.has_normalised_experts = false; }},
+      {"deepseek_v2_lite", "the scale of products", [](auto& d) { d.attention_scale *= 0.83F; }},
+      {"deepseek_v2_lite", "scaling", unscaled},
+      {"deepseek_v2_lite", "the scale of experts", [](auto& d) { d.expert_scale = 1; }},
+      {"deepseek_v2", "groups", [](auto& d) { d.expert_group_count = 1; }},
+      {"deepseek_v2", "the number of groups", [](auto& d) { d.expert_group_used_count = 2; }},
+      {"deepseek_v3", "groups", [](auto& d) { d.expert_group_count = 1; }},
+      {"deepseek_v3", "the number of groups", [](auto& d) { d.expert_group_used_count = 1; }},
+      {"deepseek_v3", "the choice's bias",
+       [](auto& d) {
+         d.has_choice_bias = false;
+         d.expert_group_count = 1;
+       }},
+      {"glm4_moe_lite", "the choice's bias", [](auto& d) { d.has_choice_bias = false; }},
+      {"glm4_moe_lite", "the sum of weights", [](auto& d) { d.has_normalised_experts = false; }},
       {"gemma4e", "embeddings of each layer", [](auto& d) { d.layer_input_size = 0; }},
       {"gemma4e", "the wide ffn", [](auto& d) { d.layers[3].ffn_size = 0; }},
   };

@@ -218,9 +218,11 @@ TEST_CASE("a rank has the biases of its own heads, and the norms of all") {
 }
 
 // Scales of residuals; dense layers, shared experts and a router's bias; sinks and biases of
-// experts and of attention's output. Heads of two sizes; an ffn beside experts.
+// experts and of attention's output. Heads of two sizes; an ffn beside experts. Latent attention,
+// whose ranks share the latents and cut the heads.
 TEST_CASE("two ranks compute a family with features of its own") {
-  for (const auto* name : {"granite", "glm4moe", "gpt_oss", "gemma4", "gemma4moe"}) {
+  for (const auto* name : {"granite", "glm4moe", "gpt_oss", "gemma4", "gemma4moe",
+                           "deepseek_v2_lite", "deepseek_v3", "glm4_moe_lite"}) {
     CAPTURE(name);
     const family_golden golden(name);
     const auto alone = cpu::engine_cpu::load(*golden.file, golden.description,

@@ -120,6 +120,18 @@ TEST_CASE("behind the plugin ABI, layers of several sizes are refused by name") 
   }
 }
 
+TEST_CASE("behind the plugin ABI, latent attention is refused by name") {
+  for (const auto& name : latent_family_names) {
+    const family_golden golden(name);
+    auto settings = family_settings(element::f32, element::f16);
+    const auto engine = plugin::plugin_engine::load(plain(), *golden.file, golden.description,
+                                                    model::whole(golden.description), settings);
+    REQUIRE_FALSE(engine);
+    CHECK(engine.error().code == errc::unsupported_model);
+    CHECK(engine.error().message.find("latent attention") != std::string::npos);
+  }
+}
+
 // Values of 8 and 11 bits between the parts of a layer: 2^-9 and 2^-12 an operation, over a few
 // dozen operations. Measured: up to 0.017 and 0.0017.
 TEST_CASE("behind the plugin ABI, 16-bit types stay close to transformers") {

@@ -21,11 +21,13 @@ using model::json;
 namespace {
 
 const std::vector<std::string> family_names = {
-    "qwen2",   "qwen3",   "llama3",        "mistral",    "phi3",     "smollm3",    "gemma2",
-    "gemma3",  "mixtral", "qwen3moe",      "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
-    "olmo3",   "granite", "granitemoe",    "granite4",   "cohere2",  "ernie4_5",   "seed_oss",
-    "exaone4", "hunyuan", "glm4",          "qwen2moe",   "glm4moe",  "qwen35",     "qwen35moe",
-    "lfm2",    "lfm2moe", "granitehybrid", "gpt_oss",    "gemma4",   "gemma4moe",  "gemma4e"};
+    "qwen2",         "qwen3",       "llama3",       "mistral",   "phi3",       "smollm3",
+    "gemma2",        "gemma3",      "mixtral",      "qwen3moe",  "qwen3_yarn", "phi4mini",
+    "ministral3",    "olmo2",       "olmo3",        "granite",   "granitemoe", "granite4",
+    "cohere2",       "ernie4_5",    "seed_oss",     "exaone4",   "hunyuan",    "glm4",
+    "qwen2moe",      "glm4moe",     "qwen35",       "qwen35moe", "lfm2",       "lfm2moe",
+    "granitehybrid", "gpt_oss",     "gemma4",       "gemma4moe", "gemma4e",    "deepseek_v2_lite",
+    "deepseek_v2",   "deepseek_v3", "glm4_moe_lite"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);
@@ -84,6 +86,14 @@ void check_same(const description& a, const description& b) {
     CHECK(a.recurrence->norm_size == b.recurrence->norm_size);
     CHECK(a.has_attention_gate == b.has_attention_gate);
   }
+  auto latent = a.latent;
+  if (latent) { // directories have keys and values in one tensor
+    CHECK(latent->has_joint_weights);
+    latent->has_joint_weights = b.latent && b.latent->has_joint_weights;
+  }
+  CHECK(latent == b.latent);
+  CHECK(a.expert_group_count == b.expert_group_count);
+  CHECK(a.expert_group_used_count == b.expert_group_used_count);
   CHECK(a.parameter_count == b.parameter_count);
   CHECK(a.expert_count == b.expert_count);
   CHECK(a.expert_used_count == b.expert_used_count);
@@ -123,7 +133,8 @@ TEST_CASE("a directory gives the model of its GGUF file") {
     CAPTURE(name);
     const auto ours = described(family(name));
     check_same(ours, described(family(name).string() + ".gguf"));
-    const bool has_pairs = name == "cohere2" || name == "ernie4_5" || name == "glm4";
+    const bool has_pairs =
+        name == "cohere2" || name == "ernie4_5" || name == "glm4" || ours.latent.has_value();
     CHECK((ours.ropes.front().kind == model::rope_kind::normal) == has_pairs);
     CHECK(ours.name == name);
     CHECK(ours.file_type == "F16");

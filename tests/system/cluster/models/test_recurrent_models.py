@@ -1,5 +1,5 @@
-"""Models with recurrent layers, and with layers of several sizes, answer as transformers does, in two stages. Their streams outlive the
-end of any process, because states of sequences are kept, redone and shared like keys and values. Tiny models of random weights
+"""Models with recurrent layers, with layers of several sizes or with latent attention answer as transformers does, in two stages. Their
+streams outlive the end of any process, because states of sequences are kept, redone and shared like keys and values. Tiny models of random weights
 (tests/data/model/make_family_goldens.py)."""
 import concurrent.futures as futures
 import json
@@ -11,7 +11,8 @@ import pytest
 from harness import ROOT, running
 
 FAMILIES = ROOT / "tests/data/model/families"
-NAMES = ("qwen35", "qwen35moe", "lfm2", "lfm2moe", "granitehybrid", "gemma4", "gemma4moe", "gemma4e")
+NAMES = ("qwen35", "qwen35moe", "lfm2", "lfm2moe", "granitehybrid", "gemma4", "gemma4moe", "gemma4e", "deepseek_v2_lite",
+         "deepseek_v3")
 UNCUT = ("gemma4e",)  # its layers stay in one stage
 LENGTH = 450
 
