@@ -44,6 +44,7 @@ struct family {
   bool has_short_convolutions = false;
   bool alternates_key_heads = false; // of delta nets
   bool has_joint_weights = false;    // of delta nets
+  bool is_of_images = false;         // a model with images, of which only the text is run
   bool rotates_windowed = false;     // in a model with windows only the layers that have one
   bool takes_rope_factors = false;
   bool takes_long_rope_factors = false; // longrope

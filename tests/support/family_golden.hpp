@@ -25,10 +25,11 @@
 namespace baton::testing {
 
 inline const std::vector<std::string> family_names = {
-    "qwen2",   "qwen3",   "llama3",     "mistral",    "phi3",     "smollm3",    "gemma2",
-    "gemma3",  "mixtral", "qwen3moe",   "qwen3_yarn", "phi4mini", "ministral3", "olmo2",
-    "olmo3",   "granite", "granitemoe", "granite4",   "cohere2",  "ernie4_5",   "seed_oss",
-    "exaone4", "hunyuan", "glm4",       "qwen2moe",   "glm4moe",  "gpt_oss"};
+    "qwen2",      "qwen3",    "llama3",   "mistral",    "phi3",       "smollm3",
+    "gemma2",     "gemma3",   "mixtral",  "qwen3moe",   "qwen3_yarn", "phi4mini",
+    "ministral3", "olmo2",    "olmo3",    "granite",    "granitemoe", "granite4",
+    "cohere2",    "ernie4_5", "seed_oss", "exaone4",    "hunyuan",    "glm4",
+    "qwen2moe",   "glm4moe",  "gpt_oss",  "minimax_m2", "qwen3vl"};
 
 // With recurrent layers, which the CPU engine alone runs.
 inline const std::vector<std::string> recurrent_family_names = {
@@ -36,8 +37,8 @@ inline const std::vector<std::string> recurrent_family_names = {
 // With layers of several sizes, which the CPU engine alone runs.
 inline const std::vector<std::string> uneven_family_names = {"gemma4", "gemma4moe", "gemma4e"};
 // With latent attention, which the CPU engine alone runs.
-inline const std::vector<std::string> latent_family_names = {"deepseek_v2_lite", "deepseek_v2",
-                                                             "deepseek_v3", "glm4_moe_lite"};
+inline const std::vector<std::string> latent_family_names = {
+    "deepseek_v2_lite", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"};
 inline std::vector<std::string> all_family_names() {
   auto all = family_names;
   for (const auto* more : {&recurrent_family_names, &uneven_family_names, &latent_family_names})

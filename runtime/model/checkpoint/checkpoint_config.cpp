@@ -37,6 +37,12 @@ constexpr std::array deepseek_v3_fields = {
     plain_field{"topk_group", "expert_group_used_count", 4.0},
     plain_field{"routed_scaling_factor", "expert_weights_scale", 2.5},
 };
+constexpr std::array mistral4_fields = {
+    plain_field{"first_k_dense_replace", "leading_dense_block_count", 0.0},
+    plain_field{"n_group", "expert_group_count", 1.0},
+    plain_field{"topk_group", "expert_group_used_count", 1.0},
+    plain_field{"routed_scaling_factor", "expert_weights_scale", 1.0},
+};
 // The number of dense layers is a default that no field but `mlp_layer_types` changes.
 constexpr std::array glm_lite_fields = {
     plain_field{"", "leading_dense_block_count", 1.0},
@@ -97,6 +103,10 @@ constexpr std::array checkpoint_families = {
                       .family = "qwen3moe",
                       .window = window_rule::with_flag,
                       .experts = expert_rule::qwen3},
+    checkpoint_family{.architecture = "Qwen3VLForConditionalGeneration",
+                      .family = "qwen3vl",
+                      .rope_base = 5e6,
+                      .larger = "Qwen3VLForConditionalGeneration"},
     checkpoint_family{.architecture = "Qwen3_5ForCausalLM",
                       .family = "qwen35",
                       .adds_one_to_norms = true,
@@ -213,6 +223,16 @@ constexpr std::array checkpoint_families = {
                       .experts = expert_rule::glm,
                       .rotates_pairs = true,
                       .fields = glm_lite_fields},
+    checkpoint_family{.architecture = "Mistral4ForCausalLM",
+                      .family = "mistral4",
+                      .experts = expert_rule::glm,
+                      .rotates_pairs = true,
+                      .fields = mistral4_fields},
+    checkpoint_family{.architecture = "MiniMaxM2ForCausalLM",
+                      .family = "minimax-m2",
+                      .experts = expert_rule::mixtral,
+                      .takes_partial_rotation = true,
+                      .rope_base = 5e6},
     checkpoint_family{.architecture = "GptOssForCausalLM",
                       .family = "gpt-oss",
                       .window = window_rule::with_size,
@@ -419,7 +439,7 @@ result<checkpoint_config> read_checkpoint_config(const json& config) {
     std::string names;
     for (const auto& each : checkpoint_families) {
       for (const auto known : {each.architecture, each.larger}) {
-        if (!each.has_states && !known.empty()) {
+        if (!each.has_states && !known.empty() && !names.ends_with(known)) {
           names += names.empty() ? "" : ", ";
           names += known;
         }

@@ -41,6 +41,7 @@ constexpr std::array whole_names = {
 };
 // A star represents the number of an expert; the experts' rows are consecutive.
 constexpr std::array layer_names = {
+    name_row{"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", moe_of_mixtral},
     name_row{"block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight", moe_of_mixtral},
     name_row{"block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight", moe_of_mixtral},
     name_row{"block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", moe_of_mixtral},

@@ -45,7 +45,7 @@ result<void> config_reader::read_rope() {
     take_proportional(rope);
     return {};
   }
-  if (auto r = read_rotated_part(rope); !r) {
+  if (auto r = kind_.has_latent_attention ? result<void>() : read_rotated_part(rope); !r) {
     return r;
   }
   if (type == "llama3" && kind_.takes_rope_factors) {
@@ -246,6 +246,9 @@ result<void> config_reader::read_rotated_part(const json& rope) {
   auto part = number(member_of(rope, field));
   if (!part) {
     part = number(field);
+  }
+  if (const auto rotated = number("rotary_dim"); !part && rotated && head_size() > 0.0) {
+    part = *rotated / head_size(); // MiniMax M2
   }
   if (!part) {
     part = published_.rotated_part;

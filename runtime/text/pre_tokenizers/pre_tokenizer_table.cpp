@@ -35,6 +35,16 @@ constexpr std::array<pattern_text, 1> gpt4o = {
     LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS
                R"(?|\p{N}{1,3})" SYMBOLS_SLASH_AND_SPACES};
 
+// As gpt4o, with Chinese characters in words of their own. The original subtracts classes. Here the
+// other classes and these characters are left out. Without `sc:` PCRE2 has shared punctuation, too.
+#define HAN R"(\p{sc:Han})"
+#define NO_LETTER R"(\p{N}\p{P}\p{S}\p{Z}\p{C})"
+#define OTHER_UPPER R"([^\p{Ll})" NO_LETTER HAN "]"
+#define OTHER_LOWER R"([^\p{Lu}\p{Lt})" NO_LETTER HAN "]"
+constexpr std::array<pattern_text, 1> kimi_k2 = {
+    HAN "+|" LEAD OTHER_UPPER "*" OTHER_LOWER "+" CONTRACTIONS "?|" LEAD OTHER_UPPER "+" OTHER_LOWER
+        "*" CONTRACTIONS R"(?|\p{N}{1,3})" SYMBOLS_AND_SPACES};
+
 // Cased letters of the alphabets listed by DeepSeek's first tokenizers.
 #define CASED_LETTERS                                                                              \
   R"(\x{41}-\x{5A}\x{61}-\x{7A}\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA})"                    \
@@ -84,6 +94,10 @@ constexpr std::array<pattern_text, 4> unnamed = {R"([\p{P}\$\+<=>\^~\|]+)", GPT2
 #undef UPPER
 #undef LOWER
 #undef LEAD
+#undef HAN
+#undef NO_LETTER
+#undef OTHER_UPPER
+#undef OTHER_LOWER
 #undef CASED_LETTERS
 #undef SPACES_AT_END
 
@@ -105,10 +119,11 @@ constexpr std::array<family_name, 3> deepseek_v3_names = {"deepseek-v3", "hunyua
                                                           "joyai-llm"};
 constexpr std::array<family_name, 1> tekken_names = {"tekken"};
 constexpr std::array<family_name, 4> gpt4o_names = {"gpt-4o", "llama4", "kanana2", "minimax-m2"};
+constexpr std::array<family_name, 1> kimi_k2_names = {"kimi-k2"};
 constexpr std::array<family_name, 1> falcon_names = {"falcon"};
 constexpr std::array<family_name, 1> unnamed_names = {"default"};
 
-constexpr std::array<pre_tokenizer_family, 14> families = {{
+constexpr std::array<pre_tokenizer_family, 15> families = {{
     {gpt2_names, gpt2, /*takes_words=*/true, /*whole_words_first=*/false, /*adds_bos=*/false},
     {single_digits_names, single_digits, true, false, false},
     {llama3_names, llama3, true, true, true},
@@ -121,6 +136,7 @@ constexpr std::array<pre_tokenizer_family, 14> families = {{
     {deepseek_v3_names, deepseek_v3, false, false, false},
     {tekken_names, tekken, false, true, true},
     {gpt4o_names, gpt4o, false, false, false},
+    {kimi_k2_names, kimi_k2, false, false, false},
     {falcon_names, falcon, false, false, false},
     {unnamed_names, unnamed, false, false, false},
 }};

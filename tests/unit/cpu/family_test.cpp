@@ -77,8 +77,9 @@ TEST_CASE("a family's logits match transformers") {
 
 // The weights of the other families differ in bits: permuted rows, or norms plus 1.
 TEST_CASE("a directory gives the bits of the GGUF file") {
-  for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe", "olmo2", "cohere2", "ernie4_5",
-                           "seed_oss", "exaone4", "glm4", "qwen2moe", "glm4moe", "gpt_oss"}) {
+  for (const auto* name :
+       {"qwen2", "qwen3", "phi3", "qwen3moe", "olmo2", "cohere2", "ernie4_5", "seed_oss", "exaone4",
+        "glm4", "qwen2moe", "glm4moe", "gpt_oss", "minimax_m2", "mistral4"}) {
     const family_file file(name), directory(name, {}, "");
     CAPTURE(name);
     check_same(run_in_steps(*file.load(family_settings()), file.prompt, {33}),
@@ -414,6 +415,10 @@ TEST_CASE("every feature of a family changes its logits") {
       {"gemma4", "the scale of queries", [](auto& d) { d.attention_scale = 0.5F; }},
       {"gemma4moe", "an expert less", [](auto& d) { d.expert_used_count = 1; }},
       {"gemma4moe", "the sum of weights", [](auto& d) { d.has_normalised_experts = false; }},
+      {"mistral4", "growth", [](auto& d) { d.query_growth.weight = 0; }},
+      {"minimax_m2", "norms of rows", without_qk_norm},
+      {"minimax_m2", "the choice's bias", [](auto& d) { d.has_choice_bias = false; }},
+      {"minimax_m2", "part of a head", [](auto& d) { d.ropes[0].dimension_count = 16; }},
       {"deepseek_v2_lite", "the scale of products", [](auto& d) { d.attention_scale *= 0.83F; }},
       {"deepseek_v2_lite", "scaling", unscaled},
       {"deepseek_v2_lite", "the scale of experts", [](auto& d) { d.expert_scale = 1; }},

@@ -21,13 +21,13 @@ using model::json;
 namespace {
 
 const std::vector<std::string> family_names = {
-    "qwen2",         "qwen3",       "llama3",       "mistral",   "phi3",       "smollm3",
-    "gemma2",        "gemma3",      "mixtral",      "qwen3moe",  "qwen3_yarn", "phi4mini",
-    "ministral3",    "olmo2",       "olmo3",        "granite",   "granitemoe", "granite4",
-    "cohere2",       "ernie4_5",    "seed_oss",     "exaone4",   "hunyuan",    "glm4",
-    "qwen2moe",      "glm4moe",     "qwen35",       "qwen35moe", "lfm2",       "lfm2moe",
-    "granitehybrid", "gpt_oss",     "gemma4",       "gemma4moe", "gemma4e",    "deepseek_v2_lite",
-    "deepseek_v2",   "deepseek_v3", "glm4_moe_lite"};
+    "qwen2",         "qwen3",       "llama3",        "mistral",   "phi3",       "smollm3",
+    "gemma2",        "gemma3",      "mixtral",       "qwen3moe",  "qwen3_yarn", "phi4mini",
+    "ministral3",    "olmo2",       "olmo3",         "granite",   "granitemoe", "granite4",
+    "cohere2",       "ernie4_5",    "seed_oss",      "exaone4",   "hunyuan",    "glm4",
+    "qwen2moe",      "glm4moe",     "qwen35",        "qwen35moe", "lfm2",       "lfm2moe",
+    "granitehybrid", "gpt_oss",     "gemma4",        "gemma4moe", "gemma4e",    "deepseek_v2_lite",
+    "deepseek_v2",   "deepseek_v3", "glm4_moe_lite", "mistral4",  "minimax_m2"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);

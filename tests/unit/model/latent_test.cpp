@@ -106,6 +106,7 @@ TEST_CASE("a file with sizes and weights for keys and values of all heads gives 
     CHECK(older.head_size == golden.description.head_size);
     CHECK(older.kv_head_count == 1);
     CHECK(older.attention_scale == golden.description.attention_scale);
+    CHECK(older.query_growth == golden.description.query_growth);
     CHECK(older.parameter_count == golden.description.parameter_count);
   }
 }
