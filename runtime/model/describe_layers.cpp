@@ -222,6 +222,8 @@ static result<void> read_heads_of_states(const model_file& file, const family& k
   r.value_size = r.output_size / r.value_head_count;
   r.alternates_key_heads = kind.alternates_key_heads && !*grouped;
   r.has_joint_weights = kind.has_joint_weights;
+  r.has_joint_projection =
+      kind.has_joint_weights && file.find(layer_tensor_name(0, "ssm_in.weight")).has_value();
   r.has_log_decay = *grouped;
   r.norm_size = r.kind == mixer_kind::mamba2 ? r.output_size / r.key_head_count : r.value_size;
   const auto channels = 2 * std::uint64_t{r.key_head_count} * r.key_size + r.output_size;

@@ -86,6 +86,9 @@ struct recurrence_description {
   // a key head are consecutive.
   bool alternates_key_heads = false;
   bool has_joint_weights = false; // ssm_ba.weight has the rows of ssm_beta and ssm_alpha
+  // ssm_in.weight has the rows of attn_qkv and attn_gate, those of each key head together: its
+  // query, its key, and the values and gates of its value heads.
+  bool has_joint_projection = false;
   bool has_log_decay = false;     // ssm_a is ln(-decay)
 
   std::uint32_t keys_size() const noexcept { return key_head_count * key_size; }

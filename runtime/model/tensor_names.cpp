@@ -137,13 +137,17 @@ std::vector<tensor_requirement> delta_net_tensors(const description& d) {
   const auto& r = *d.recurrence;
   const std::uint64_t hidden = d.hidden_size, heads = r.value_head_count;
   const std::uint64_t channels = r.channels, values = r.values_size();
-  std::vector<tensor_requirement> list = {{"attn_qkv.weight", {hidden, channels}},
-                                          {"attn_gate.weight", {hidden, values}},
-                                          {"ssm_conv1d.weight", {r.convolution_rows, channels}},
+  std::vector<tensor_requirement> list = {{"ssm_conv1d.weight", {r.convolution_rows, channels}},
                                           {"ssm_a", {heads}},
                                           {"ssm_dt.bias", {heads}},
                                           {"ssm_norm.weight", {r.value_size}},
                                           {"ssm_out.weight", {values, hidden}}};
+  if (r.has_joint_projection) {
+    list.push_back({"ssm_in.weight", {hidden, channels + values}});
+  } else {
+    list.push_back({"attn_qkv.weight", {hidden, channels}});
+    list.push_back({"attn_gate.weight", {hidden, values}});
+  }
   if (r.has_joint_weights) {
     list.push_back({"ssm_ba.weight", {hidden, 2 * heads}});
   } else {

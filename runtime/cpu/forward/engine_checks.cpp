@@ -109,6 +109,9 @@ result<void> check_model(const model::description& m) {
       return refuse("latent attention with biases, gates, sinks, norms of heads, layers of several "
                     "sizes or an ffn beside it");
   }
+  if (m.recurrence && m.recurrence->has_joint_projection &&
+      m.recurrence->key_head_count * m.recurrence->key_size % panel_rows != 0)
+    return refuse("joint projections of key heads that are no multiple of 32 together");
   if (const auto& r = m.recurrence) {
     if (m.has_parallel_ffn)
       return refuse("recurrent layers beside an ffn");

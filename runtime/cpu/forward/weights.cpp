@@ -52,6 +52,19 @@ public:
     return m;
   }
 
+  // Several ranges of rows as one matrix, in their order. Requires: whole panels, but the last.
+  packed_matrix joined(const std::string& name, std::initializer_list<extent> parts) {
+    packed_matrix whole;
+    for (const extent& part : parts) {
+      const auto m = matrix(name, part);
+      if (whole.rows == 0)
+        whole = m;
+      else
+        whole.rows += m.rows;
+    }
+    return whole;
+  }
+
   // A matrix whose outputs are the columns of a tensor, and whose inputs are some of its rows.
   packed_matrix transposed(const std::string& name, const extent& inputs) {
     const model::tensor_view* tensor = find(name);
@@ -293,8 +306,18 @@ void add_delta_net(weight_plan& plan, const model::description& model, std::uint
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
   const auto& sizes = *model.recurrence;
   auto& r = layer.recurrent;
-  r.mixed = plan.matrix(name("attn_qkv.weight"));
-  r.gate = plan.matrix(name("attn_gate.weight"));
+  if (sizes.has_joint_projection) {
+    const std::uint64_t keys = sizes.key_head_count * std::uint64_t{sizes.key_size};
+    const std::uint64_t key = sizes.key_size, values = sizes.values_size() / sizes.key_head_count;
+    const std::uint64_t together = 2 * key + 2 * values; // rows of a key head
+    const std::string in = name("ssm_in.weight");
+    r.mixed = plan.joined(in, {extent{0, keys, key, together}, extent{key, keys, key, together},
+                               extent{2 * key, sizes.values_size(), values, together}});
+    r.gate = plan.matrix(in, extent{2 * key + values, sizes.values_size(), values, together});
+  } else {
+    r.mixed = plan.matrix(name("attn_qkv.weight"));
+    r.gate = plan.matrix(name("attn_gate.weight"));
+  }
   if (sizes.has_joint_weights) {
     const std::uint64_t together = sizes.value_head_count / sizes.key_head_count;
     const extent strengths{0, sizes.value_head_count, together, 2 * together};

@@ -11,7 +11,7 @@ import pytest
 from harness import ROOT, running
 
 FAMILIES = ROOT / "tests/data/model/families"
-NAMES = ("qwen35", "qwen35moe", "lfm2", "lfm2moe", "granitehybrid", "gemma4", "gemma4moe", "gemma4e", "deepseek_v2_lite",
+NAMES = ("qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid", "gemma4", "gemma4moe", "gemma4e", "deepseek_v2_lite",
          "deepseek_v3")
 UNCUT = ("gemma4e",)  # its layers stay in one stage
 LENGTH = 450
