@@ -51,6 +51,10 @@ result<void> scale_latent_attention(const model_file& file, description& d) {
   if (!stored) {
     return stored.error();
   }
+  if (!std::isfinite(*stored) || *stored < 0.0F) {
+    return fail(errc::bad_model_file, "metadata key '{}' is {}, not 0 or more",
+                file.original_name(d.architecture + ".rope.scaling.yarn_log_multiplier"), *stored);
+  }
   if (rope.scaling == rope_scaling_kind::yarn && *stored != 0.0F) {
     const auto magnitude =
         yarn_magnitude(double{rope.scaling_factor}, double{*stored} / stored_part);

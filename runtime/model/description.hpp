@@ -89,7 +89,7 @@ struct recurrence_description {
   // ssm_in.weight has the rows of attn_qkv and attn_gate, those of each key head together: its
   // query, its key, and the values and gates of its value heads.
   bool has_joint_projection = false;
-  bool has_log_decay = false;     // ssm_a is ln(-decay)
+  bool has_log_decay = false; // ssm_a is ln(-decay)
 
   std::uint32_t keys_size() const noexcept { return key_head_count * key_size; }
   std::uint32_t values_size() const noexcept { return value_head_count * value_size; }

@@ -123,6 +123,18 @@ TEST_CASE("joint weights beside those of keys and of values are left out") {
   CHECK(d.parameter_count == golden.description.parameter_count);
 }
 
+TEST_CASE("a scale of yarn that is no number is refused by its key") {
+  const scratch_directory scratch;
+  auto copy = family_golden("deepseek_v3").copy_as(model::tensor_type::f16);
+  copy.set_f32("deepseek2.rope.scaling.yarn_log_multiplier", NAN);
+  REQUIRE(copy.write(scratch / "bad.gguf"));
+  const auto file = model::open_model(scratch / "bad.gguf");
+  REQUIRE(file);
+  const auto refused = model::describe(**file);
+  REQUIRE_FALSE(refused);
+  CHECK(mentions(refused.error().message, "'deepseek2.rope.scaling.yarn_log_multiplier'"));
+}
+
 TEST_CASE("an older file with biases of the choice has a router of sigmoids") {
   const scratch_directory scratch;
   for (const auto& [name, router] : {std::pair("glm4_moe_lite", model::router_kind::sigmoid),
