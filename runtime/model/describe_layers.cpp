@@ -37,14 +37,15 @@ result<std::vector<bool>> layer_pattern(const model_file& file, const descriptio
   return has;
 }
 
-// By the numbers of llama.cpp: 1 softmax, 2 sigmoid. Older files of families with both do not say:
-// those with biases of the choice have sigmoids.
+// By the numbers of llama.cpp: 1 softmax, 2 sigmoid. Older files of families with groups do not
+// say: those with biases of the choice have sigmoids.
 result<void> read_router(const model_file& file, const family& kind, description& d) {
   const auto last = layer_tensor_name(d.layer_count - 1, "exp_probs_b.bias"); // a mixture has it
   const bool may_have_bias = kind.takes_choice_bias && file.find(last).has_value();
   d.has_choice_bias = kind.has_choice_bias || may_have_bias;
   const auto name = d.architecture + ".expert_gating_func";
-  const bool has_sigmoids = kind.router == router_kind::sigmoid || may_have_bias;
+  const bool has_sigmoids =
+      kind.router == router_kind::sigmoid || (may_have_bias && kind.takes_expert_groups);
   const auto number = file.get_u32(name, has_sigmoids ? 2 : 1);
   if (!number) {
     return number.error();

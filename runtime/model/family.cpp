@@ -179,6 +179,11 @@ constexpr std::array families = {
            .default_window = 4096,
            .full_attention_period = 4},
     family{.architecture = "ernie4_5"},
+    family{.architecture = "ernie4_5-moe",
+           .takes_experts = true,
+           .takes_choice_bias = true,
+           .takes_shared_experts = true,
+           .takes_dense_layers = true},
     family{.architecture = "seed_oss",
            .rope = rope_kind::neox,
            .takes_attention_bias = true,
@@ -316,6 +321,7 @@ constexpr std::array feature_keys = {
     feature_key{"expert_weights_scale", "1", &family::has_choice_bias, &family::takes_choice_bias},
     feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps, &family::takes_final_cap},
     feature_key{"full_attention_interval", "1", &family::has_recurrent_period},
+    feature_key{"interleave_moe_layer_step", "1"}, // all layers but the first ones are mixtures
     feature_key{"leading_dense_block_count", "0", &family::takes_dense_layers},
     feature_key{"logit_scale", "1", &family::takes_logit_scale},
     feature_key{"n_deepstack_layers", "0", &family::is_of_images}, // of images

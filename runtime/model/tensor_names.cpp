@@ -30,7 +30,7 @@ std::vector<tensor_requirement> expert_tensors(const description& d) {
     list.push_back({"ffn_gate_inp.bias", {count}});
   }
   if (d.has_choice_bias) {
-    list.push_back({"exp_probs_b.bias", {count}});
+    list.push_back({"exp_probs_b.bias", {count}, true});
   }
   if (d.has_expert_bias) {
     list.push_back({"ffn_gate_exps.bias", {width, count}});

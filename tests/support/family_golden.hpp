@@ -39,9 +39,12 @@ inline const std::vector<std::string> uneven_family_names = {"gemma4", "gemma4mo
 // With latent attention, which the CPU engine alone runs.
 inline const std::vector<std::string> latent_family_names = {
     "deepseek_v2_lite", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4"};
+// With biases of the choice beside a softmax, which the CPU engine alone runs.
+inline const std::vector<std::string> softmax_choice_family_names = {"ernie4_5_moe"};
 inline std::vector<std::string> all_family_names() {
   auto all = family_names;
-  for (const auto* more : {&recurrent_family_names, &uneven_family_names, &latent_family_names})
+  for (const auto* more : {&recurrent_family_names, &uneven_family_names, &latent_family_names,
+                           &softmax_choice_family_names})
     all.insert(all.end(), more->begin(), more->end());
   return all;
 }

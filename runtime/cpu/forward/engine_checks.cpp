@@ -74,8 +74,6 @@ result<void> check_model(const model::description& m) {
     return refuse("experts beside attention");
   if (m.qk_norm == model::qk_norm_kind::rows && m.has_attention_bias)
     return refuse("biases before norms of whole rows");
-  if (m.has_choice_bias && m.router != model::router_kind::sigmoid)
-    return refuse("biases of the choice of experts without sigmoids");
   if (m.expert_group_count > 1 && m.router == model::router_kind::sigmoid && !m.has_choice_bias)
     return refuse("groups of experts with sigmoids and without biases of the choice");
   if (m.expert_group_count > expert_groups_max)

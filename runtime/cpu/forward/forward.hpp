@@ -185,7 +185,8 @@ private:
   void choose(unsigned member, const layer_weights& layer);
   void weigh(float* scores, std::span<expert_choice> chosen) const;
   void sigmoids(float* scores, std::size_t count) const;
-  void weigh_sigmoids(const float* values, std::span<expert_choice> chosen) const;
+  void softmax(float* scores, std::size_t count) const;
+  void weigh_values(const float* values, std::span<expert_choice> chosen) const;
   void weigh_shared(unsigned member, const layer_weights& layer) const;
   void gate_and_up_of_shared(unsigned member, const layer_weights& layer);
   void add_shared(unsigned member, const layer_weights& layer, const float_rows& to);

@@ -110,13 +110,16 @@ void forward::choose(unsigned member, const layer_weights& layer) {
         chosen[i].weight *= layer.expert_scales[chosen[i].expert];
       continue;
     }
-    sigmoids(scores, count);
+    if (model.router == model::router_kind::sigmoid)
+      sigmoids(scores, count);
+    else
+      softmax(scores, count);
     for (std::size_t e = 0; e < count; ++e)
       ranked[e] = scores[e] + layer.choice_bias[e];
     if (has_groups)
       keep_best_groups({ranked, count}, groups);
     choose_experts({ranked, count}, chosen);
-    weigh_sigmoids(scores, chosen);
+    weigh_values(scores, chosen);
   }
 }
 
@@ -135,7 +138,15 @@ void forward::sigmoids(float* scores, std::size_t count) const {
     scores[e] = 1.0F / (1.0F + scores[e]);
 }
 
-void forward::weigh_sigmoids(const float* values, std::span<expert_choice> chosen) const {
+// Replaces scores by their softmax. They are padded to whole panels.
+void forward::softmax(float* scores, std::size_t count) const {
+  const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
+  std::fill(scores + count, scores + padded, -INFINITY);
+  const float sum = p_.table.exp_sum(scores, padded, *std::max_element(scores, scores + count));
+  p_.table.scale(scores, padded, 1.0F / sum);
+}
+
+void forward::weigh_values(const float* values, std::span<expert_choice> chosen) const {
   float sum = 0;
   for (const auto& choice : chosen)
     sum += values[choice.expert];
@@ -150,7 +161,7 @@ void forward::weigh(float* scores, std::span<expert_choice> chosen) const {
   const std::size_t count = model.expert_count;
   if (model.router == model::router_kind::sigmoid) {
     sigmoids(scores, count);
-    return weigh_sigmoids(scores, chosen);
+    return weigh_values(scores, chosen);
   }
   const float best = scores[chosen.front().expert];
   const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;

@@ -43,6 +43,12 @@ constexpr std::array mistral4_fields = {
     plain_field{"topk_group", "expert_group_used_count", 1.0},
     plain_field{"routed_scaling_factor", "expert_weights_scale", 1.0},
 };
+constexpr std::array ernie_moe_fields = {
+    plain_field{"moe_k", "expert_used_count", 6.0},
+    plain_field{"moe_layer_interval", "interleave_moe_layer_step"},
+    plain_field{"moe_layer_start_index", "leading_dense_block_count", 1.0},
+    plain_field{"moe_num_shared_experts", "expert_shared_count", 2.0},
+};
 // The number of dense layers is a default that no field but `mlp_layer_types` changes.
 constexpr std::array glm_lite_fields = {
     plain_field{"", "leading_dense_block_count", 1.0},
@@ -196,6 +202,14 @@ constexpr std::array checkpoint_families = {
                       .ties_embeddings = true,
                       .rope_base = 5e5,
                       .rotates_pairs = true},
+    checkpoint_family{.architecture = "Ernie4_5_MoeForCausalLM",
+                      .family = "ernie4_5-moe",
+                      .experts = expert_rule::ernie,
+                      .ties_embeddings = true,
+                      .rope_base = 5e5,
+                      .rotates_pairs = true,
+                      .fields = ernie_moe_fields,
+                      .normalises_experts = true},
     checkpoint_family{
         .architecture = "SeedOssForCausalLM", .family = "seed_oss", .norms = norm_names::as_post},
     checkpoint_family{.architecture = "Exaone4ForCausalLM",

@@ -94,6 +94,7 @@ constexpr std::array layer_names = {
     name_row{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     name_row{"mlp.gate.weight", "ffn_gate_inp.weight", moe_of_mlp},
     name_row{"mlp.gate_proj.weight", "ffn_gate.weight"},
+    name_row{"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
     name_row{"mlp.router.bias", "ffn_gate_inp.bias", moe_of_gpt_oss},
     name_row{"mlp.router.weight", "ffn_gate_inp.weight", moe_of_gpt_oss},
     name_row{"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},

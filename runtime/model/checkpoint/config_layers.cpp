@@ -19,7 +19,8 @@ result<void> config_reader::read_experts() {
   const bool is_gemma = published_.experts == expert_rule::gemma;
   const bool is_of_glm =
       published_.experts == expert_rule::glm || published_.experts == expert_rule::deepseek2;
-  const bool has_own_width = published_.experts == expert_rule::qwen3 || is_of_glm ||
+  const bool is_ernie = published_.experts == expert_rule::ernie;
+  const bool has_own_width = published_.experts == expert_rule::qwen3 || is_of_glm || is_ernie ||
                              published_.experts == expert_rule::lfm2;
   std::string_view count = "num_experts", other = "num_local_experts";
   if (is_of_glm) {
@@ -28,6 +29,11 @@ result<void> config_reader::read_experts() {
     constexpr double layers_max = 1e6; // beyond, describe() refuses the number
     if (layers && *layers >= 0.0 && *layers < layers_max) {
       out_.names.layer_count = static_cast<std::uint64_t>(*layers);
+    }
+  } else if (is_ernie) {
+    count = "moe_num_experts";
+    if (auto r = check_last_mixture(); !r) {
+      return r;
     }
   } else if (published_.experts != expert_rule::qwen3 && published_.experts != expert_rule::lfm2 &&
              !is_gemma) {
@@ -39,9 +45,11 @@ result<void> config_reader::read_experts() {
   if (member_of(config_, count) == nullptr && member_of(config_, other) != nullptr) {
     count = other;
   }
-  std::vector<plain_field> sizes = {
-      {count, "expert_count"},
-      {is_gemma ? "top_k_experts" : "num_experts_per_tok", "expert_used_count"}};
+  std::vector<plain_field> sizes = {{count, "expert_count"},
+                                    {is_gemma   ? "top_k_experts"
+                                     : is_ernie ? "moe_k"
+                                                : "num_experts_per_tok",
+                                     "expert_used_count"}};
   if (is_gemma) {
     sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
   }
@@ -69,6 +77,13 @@ result<void> config_reader::read_experts() {
     put(key, value, std::string(field));
   }
   return read_shared_experts();
+}
+
+// Ernie's mixtures may end before the last layer; -1 is the last one.
+result<void> config_reader::check_last_mixture() {
+  constexpr std::string_view field = "moe_layer_end_index";
+  const auto end = number(field).value_or(-1.0), layers = number("num_hidden_layers").value_or(0.0);
+  return end == -1.0 || end == layers - 1.0 ? result<void>() : unsupported(field, "the last layer");
 }
 
 result<void> config_reader::read_shared_experts() {

@@ -25,7 +25,8 @@ enum class expert_rule : std::uint8_t {
   lfm2,
   gpt_oss,
   gemma,
-  deepseek2
+  deepseek2,
+  ernie
 };
 
 // A field that GGUF has unchanged, with its default in transformers if it is not that of GGUF.
@@ -112,6 +113,7 @@ private:
   result<void> check_activation();
   result<void> read_experts();
   result<void> read_shared_experts();
+  result<void> check_last_mixture();
   result<void> read_groups();
   result<void> read_latent();
   result<void> read_dense_layers();

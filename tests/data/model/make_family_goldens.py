@@ -345,6 +345,14 @@ family("minimax_m2", "minimax-m2", T.F16, 2, 4, 1, 5e6,
                                  rope_parameters=rope(5e6, partial_rotary_factor=0.5))),
        {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64, "expert_gating_func": 2,
         "rope.dimension_count": HEAD // 2}, qk_norm=True, experts="mlp.", choice_bias="mlp.e_score_correction_bias")
+# A softmax for the router, with biases that only choose.
+family("ernie4_5_moe", "ernie4_5-moe", T.F16, 2, 2, 1, 5e5,
+       (hf.Ernie4_5_MoeConfig, dict(moe_num_experts=5, moe_k=2, moe_num_shared_experts=2, moe_intermediate_size=32,
+                                    tie_word_embeddings=True, rope_parameters=rope(5e5))),
+       {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32, "expert_shared_count": 2,
+        "interleave_moe_layer_step": 1, "leading_dense_block_count": 1},
+       ffn=64, experts="mlp.", dense_layers=1, shared="glm",
+       choice_bias=("mlp.gate.moe_statics.e_score_correction_bias", lambda p: p[0]))
 # Models with images: the text of Qwen3-VL is a Qwen 3 whose positions have three equal parts.
 family("qwen3vl", "qwen3vl", T.F16, 2, 2, 1, 5e6,
        (hf.Qwen3Config, dict(tie_word_embeddings=True, rope_parameters=rope(5e6))),
@@ -439,7 +447,7 @@ def mixture_tensors(f):
                   "ffn_up_exps.weight": (at + "gate_up_proj", up)}
     if f.get("choice_bias"):
         own = f["choice_bias"]
-        layer |= {"exp_probs_b.bias": own if isinstance(own, str) else "mlp.gate.e_score_correction_bias"}
+        layer |= {"exp_probs_b.bias": "mlp.gate.e_score_correction_bias" if own is True else own}
     if shared := {"qwen": "mlp.shared_expert.", "glm": "mlp.shared_experts."}.get(f.get("shared")):
         layer |= {f"ffn_{x}_shexp.weight": f"{shared}{x}_proj.weight" for x in ("gate", "up", "down")}
     if f.get("shared") == "qwen":
@@ -608,6 +616,10 @@ def watch_routers(model):
     gaps = []
 
     def watch(router, given, out):
+        if hasattr(router, "moe_statics"):  # Ernie
+            best = torch.topk(router.moe_statics(out[0].softmax(-1)), router.top_k + 1, dim=-1).values
+            gaps.append(float((best[:, -2] - best[:, -1]).min()))
+            return
         bias = getattr(router, "e_score_correction_bias", given[1] if len(given) > 1 else None)
         best = torch.topk(out[0] if bias is None else out[0].sigmoid() + bias, router.top_k + 1, dim=-1).values
         gaps.append(float((best[:, -2] - best[:, -1]).min()))

@@ -27,7 +27,8 @@ const std::vector<std::string> files = {
     "ministral3",  "olmo2",       "olmo3",         "granite",  "granitemoe", "granite4",
     "cohere2",     "ernie4_5",    "seed_oss",      "exaone4",  "hunyuan",    "glm4",
     "qwen2moe",    "glm4moe",     "gpt_oss",       "gemma4",   "gemma4moe",  "deepseek_v2_lite",
-    "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4", "minimax_m2", "qwen3vl"};
+    "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4", "minimax_m2", "qwen3vl",
+    "ernie4_5_moe"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
