@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -137,9 +138,9 @@ struct family_golden {
         for (std::size_t row = 0; row < l.plain_size; ++row)
           for (std::size_t i = 0; i < l.kv_rank; ++i)
             joint.push_back(keys[(head * l.kv_rank + i) * l.plain_size + row]);
-        const auto own =
-            values.begin() + static_cast<std::ptrdiff_t>(head * l.value_size * l.kv_rank);
-        joint.insert(joint.end(), own, own + static_cast<std::ptrdiff_t>(l.value_size * l.kv_rank));
+        const std::size_t size = std::size_t{l.value_size} * l.kv_rank;
+        const auto own = std::span(values).subspan(head * size, size);
+        joint.insert(joint.end(), own.begin(), own.end());
       }
       out.erase_tensor(model::layer_tensor_name(layer, "attn_k_b.weight"))
           .erase_tensor(model::layer_tensor_name(layer, "attn_v_b.weight"))
