@@ -9,6 +9,11 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace baton::testing {
 
@@ -101,6 +106,24 @@ inline bool mentions(const std::string& message, std::string_view part) {
   const bool found = message.find(part) != std::string::npos;
   CHECK(found);
   return found;
+}
+
+// A change of one member of config.json.
+inline auto set_field(const char* key, model::json value) {
+  return [key, value = std::move(value)](model::json& config) { config[key] = value; };
+}
+
+// A change of a family's config.json, and what the refusal of the directory mentions.
+struct refused_change {
+  std::string family;
+  std::function<void(model::json&)> apply;
+  std::string mentions;
+};
+inline void check_refused(const std::vector<refused_change>& changes) {
+  for (const auto& each : changes) {
+    CAPTURE(each.family);
+    CHECK(mentions(refusal_of(each.family, each.apply), each.mentions));
+  }
 }
 
 } // namespace baton::testing

@@ -3,6 +3,7 @@
 #include "runtime/model/family.hpp"
 #include "runtime/model/gguf/gguf.hpp"
 #include "runtime/model/slice.hpp"
+#include "tests/support/family_golden.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -20,15 +21,6 @@ using model::rope_kind;
 using model::rope_scaling_kind;
 
 namespace {
-
-const std::vector<std::string> files = {
-    "qwen2",       "qwen3",       "llama3",        "mistral",  "phi3",       "smollm3",
-    "gemma2",      "gemma3",      "mixtral",       "qwen3moe", "qwen3_yarn", "phi4mini",
-    "ministral3",  "olmo2",       "olmo3",         "granite",  "granitemoe", "granite4",
-    "cohere2",     "ernie4_5",    "seed_oss",      "exaone4",  "hunyuan",    "glm4",
-    "qwen2moe",    "glm4moe",     "gpt_oss",       "gemma4",   "gemma4moe",  "deepseek_v2_lite",
-    "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4", "minimax_m2", "qwen3vl",
-    "ernie4_5_moe"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -72,11 +64,13 @@ std::string rotations(const description& d) {
 } // namespace
 
 TEST_CASE("a family's stages name every tensor and count its bytes") {
-  for (const auto& name : files) {
+  for (const auto& name : testing::all_family_names()) {
     CAPTURE(name);
     const auto file = open(name);
     const auto d = describe(file);
     REQUIRE_MESSAGE(d, d.error().message);
+    if (!d->uncut_feature().empty())
+      continue;
     std::uint64_t all = 0, elements = 0;
     for (const auto& tensor : file.tensors()) {
       all += tensor.bytes.size();

@@ -96,44 +96,33 @@ TEST_CASE("tensors that a layer with shared keys replaces are left out") {
 }
 
 TEST_CASE("sizes of layers that do not fit together are refused by the field") {
-  struct change {
-    std::string name;
-    std::function<void(json&)> apply;
-    std::string mentions;
-  };
-  const auto set = [](const char* key, json value) {
-    return [key, value](json& c) { c[key] = value; };
-  };
   const auto of_layer = [](const char* layer, const char* key, json value) {
     return [=](json& c) { c["per_layer_config"][layer][key] = value; };
   };
-  const std::vector<change> changes = {
-      {"gemma4", set("layer_types", nullptr), "'layer_types'"},
+  check_refused({
+      {"gemma4", set_field("layer_types", nullptr), "'layer_types'"},
       {"gemma4", [](json& c) { c["layer_types"][3] = "sliding_attention"; }, "'layer_types'"},
       {"gemma4", of_layer("1", "intermediate_size", 64), "'per_layer_config'"},
       {"gemma4", of_layer("1", "head_dim", 32), "'per_layer_config'"},
       {"gemma4", of_layer("1", "head_dim", "64"), "'per_layer_config'"},
-      {"gemma4", set("per_layer_config", {1}), "'per_layer_config'"},
+      {"gemma4", set_field("per_layer_config", {1}), "'per_layer_config'"},
       {"gemma4", of_layer("1", "num_key_value_heads", 3), "cannot share 3 KV heads"},
       {"gemma4", of_layer("1", "num_key_value_heads", 0), "'num_key_value_heads'"},
-      {"gemma4", set("attention_k_eq_v", false), "v_proj.weight' is missing"},
-      {"gemma4", set("use_bidirectional_attention", "all"), "'use_bidirectional_attention'"},
-      {"gemma4", set("rope_parameters", nullptr), "'rope_parameters'"},
-      {"gemma4", set("num_kv_shared_layers", 3), "'num_kv_shared_layers'"},
-      {"gemma4", set("num_kv_shared_layers", 5), "'num_kv_shared_layers'"},
-      {"gemma4", set("hidden_size_per_layer_input", 32), "embed_tokens_per_layer.weight"},
-      {"gemma4moe", set("top_k_experts", nullptr), "'top_k_experts'"},
-      {"gemma4moe", set("enable_moe_block", false), "has no place"},
-      {"gemma4e", set("use_double_wide_mlp", false), "mlp."},
-      {"gemma4e", set("num_kv_shared_layers", 0), "self_attn.k_proj.weight' is missing"},
-      {"gemma4e", set("hidden_size_per_layer_input", 0), "has no place"},
-      {"gemma4e", set("hidden_size_per_layer_input", 4294967295), "'hidden_size_per_layer_input'"},
-  };
-  for (const auto& each : changes) {
-    CAPTURE(each.name);
-    CHECK(mentions(refusal_of(each.name, each.apply), each.mentions));
-  }
-  const auto of_images = set("use_bidirectional_attention", "vision"); // text is causal
+      {"gemma4", set_field("attention_k_eq_v", false), "v_proj.weight' is missing"},
+      {"gemma4", set_field("use_bidirectional_attention", "all"), "'use_bidirectional_attention'"},
+      {"gemma4", set_field("rope_parameters", nullptr), "'rope_parameters'"},
+      {"gemma4", set_field("num_kv_shared_layers", 3), "'num_kv_shared_layers'"},
+      {"gemma4", set_field("num_kv_shared_layers", 5), "'num_kv_shared_layers'"},
+      {"gemma4", set_field("hidden_size_per_layer_input", 32), "embed_tokens_per_layer.weight"},
+      {"gemma4moe", set_field("top_k_experts", nullptr), "'top_k_experts'"},
+      {"gemma4moe", set_field("enable_moe_block", false), "has no place"},
+      {"gemma4e", set_field("use_double_wide_mlp", false), "mlp."},
+      {"gemma4e", set_field("num_kv_shared_layers", 0), "self_attn.k_proj.weight' is missing"},
+      {"gemma4e", set_field("hidden_size_per_layer_input", 0), "has no place"},
+      {"gemma4e", set_field("hidden_size_per_layer_input", 4294967295),
+       "'hidden_size_per_layer_input'"},
+  });
+  const auto of_images = set_field("use_bidirectional_attention", "vision"); // text is causal
   CHECK(refusal_of("gemma4", of_images) == "");
 }
 
