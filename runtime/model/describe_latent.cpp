@@ -42,10 +42,8 @@ result<void> read_latent(const model_file& file, description& d) {
 }
 
 // Yarn scales the product of a query and a key by the square of its magnitude
-// (modeling_deepseek_v3.py of transformers). GGUF stores a tenth of the magnitude's weight
-// (llama.cpp, tag DEEPSEEK2_YARN_LOG_MUL_FIX).
+// (modeling_deepseek_v3.py of transformers).
 result<void> scale_latent_attention(const model_file& file, description& d) {
-  constexpr double stored_part = 0.1;
   const auto& rope = d.ropes.front();
   const auto stored = file.get_f32(d.architecture + ".rope.scaling.yarn_log_multiplier", 0.0F);
   if (!stored) {
@@ -57,7 +55,7 @@ result<void> scale_latent_attention(const model_file& file, description& d) {
   }
   if (rope.scaling == rope_scaling_kind::yarn && *stored != 0.0F) {
     const auto magnitude =
-        yarn_magnitude(double{rope.scaling_factor}, double{*stored} / stored_part);
+        yarn_magnitude(double{rope.scaling_factor}, double{*stored} / latent_yarn_part);
     d.attention_scale *= static_cast<float>(magnitude * magnitude);
   }
   return {};

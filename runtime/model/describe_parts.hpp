@@ -65,14 +65,15 @@ private:
 };
 
 // description.cpp calls these in this order.
-result<void> read_latent(const model_file& file, description& d); // within read_sizes
 result<void> read_experts(const model_file& file, const family& kind, description& d);
 result<void> read_rope(const model_file& file, const family& kind, description& d);
 result<void> read_attention(const model_file& file, const family& kind, description& d);
-result<void> scale_latent_attention(const model_file& file, description& d); // within it
 result<void> read_recurrence(const model_file& file, const family& kind, description& d);
 result<void> read_layers(const model_file& file, const family& kind, description& d);
 result<void> read_layer_sizes(const model_file& file, const family& kind, description& d);
+// The parts of latent attention: read_sizes() and read_attention() call them.
+result<void> read_latent(const model_file& file, description& d);
+result<void> scale_latent_attention(const model_file& file, description& d);
 // A number for each layer, or one for all. Errors: bad_model_file (too few, or one out of range).
 result<std::vector<std::uint32_t>> read_sizes_of_layers(const model_file& file,
                                                         const description& d, std::string_view key,

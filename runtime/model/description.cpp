@@ -244,12 +244,12 @@ bool is_of_later_layer(std::string_view name, const model_file& file, const desc
   return false;
 }
 
-// Whether a layer that reads the keys and values of another one has this tensor of its own, or one
-// with latent attention has its projections joint, too.
+// Whether a tensor that no layer requires may be left out. A layer that reads the keys and values
+// of another one may have its own. Latent attention may have joint weights beside their two parts.
 bool is_replaced(std::string_view name, const description& d) {
   for (std::uint32_t i = 0; i < d.layer_count; ++i) {
     if (d.latent && name == layer_tensor_name(i, "attn_kv_b.weight")) {
-      return true; // unless it was required
+      return true;
     }
     for (const auto* role : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
       if (d.layers[i].kv_layer && name == layer_tensor_name(i, role)) {

@@ -22,6 +22,10 @@ std::string_view rope_factors_name(const rope_description& rope,
 // Yarn's factor of the rotated dimensions, for models that do not say (section 3.4).
 double yarn_magnitude(double scaling_factor, double weight = 1.0) noexcept;
 
+// The part of the weight of yarn's magnitude that GGUF stores for latent attention (llama.cpp, tag
+// DEEPSEEK2_YARN_LOG_MUL_FIX).
+inline constexpr double latent_yarn_part = 0.1;
+
 // A factor that is not a positive number would turn every logit into NaN. Errors: bad_model_file.
 result<void> check_rope_factors(std::string_view tensor, std::span<const float> factors);
 

@@ -341,10 +341,15 @@ void forward::multiply(unsigned member, const packed_matrix& matrix, const input
       args);
 }
 
-void forward::project(unsigned member, const packed_matrix& matrix, const float_rows& out) const {
+void forward::project(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                      const float_rows& out) const {
   const share own = share_of(matrix.panel_count(), member);
-  multiply(member, matrix, p_.memory.normed, rows_.size(), own,
-           out.from_column(own.begin * panel_rows), /*adds=*/false);
+  multiply(member, matrix, input, rows_.size(), own, out.from_column(own.begin * panel_rows),
+           /*adds=*/false);
+}
+
+void forward::project(unsigned member, const packed_matrix& matrix, const float_rows& out) const {
+  project(member, matrix, p_.memory.normed, out);
 }
 
 void forward::project_attention(unsigned member, const layer_weights& layer) const {

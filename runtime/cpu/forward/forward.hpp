@@ -110,10 +110,13 @@ private:
   forms forms_of_mixer(std::uint32_t layer) const;
   void norm(const float* x, const float* gain, float* out) const;
   void normalise(unsigned member, const float* gain, forms needed);
+  void project(unsigned member, const packed_matrix& matrix, const input_rows& input,
+               const float_rows& out) const;
   void project(unsigned member, const packed_matrix& matrix, const float_rows& out) const;
   void project_attention(unsigned member, const layer_weights& layer) const;
   void append(share rows, std::uint32_t layer, share kv_heads);
   void normalise_projections(share rows, std::uint32_t layer);
+  void rotate(float* head, const rope_table* rope, std::uint32_t position) const;
   void finish_heads(float* heads, std::size_t count, std::size_t size, const float* gain,
                     const rope_table* rope, std::uint32_t position) const;
   std::byte* page_of(std::uint32_t layer, std::uint32_t block, std::uint32_t kv_head) const;
@@ -186,6 +189,7 @@ private:
   void weigh(float* scores, std::span<expert_choice> chosen) const;
   void sigmoids(float* scores, std::size_t count) const;
   void softmax(float* scores, std::size_t count) const;
+  float exponentials(float* scores, std::size_t count, float best) const;
   void weigh_values(const float* values, std::span<expert_choice> chosen) const;
   void weigh_shared(unsigned member, const layer_weights& layer) const;
   void gate_and_up_of_shared(unsigned member, const layer_weights& layer);

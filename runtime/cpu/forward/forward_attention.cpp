@@ -74,19 +74,25 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
   }
 }
 
+// Rotates the first dimensions of a head, if the layer has a rotation.
+void forward::rotate(float* head, const rope_table* rope, std::uint32_t position) const {
+  if (rope == nullptr)
+    return;
+  const bool is_paired = rope->rope().kind == model::rope_kind::normal;
+  const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
+  rotate(head, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
+}
+
 // Normalises and rotates heads, if the layer does so.
 void forward::finish_heads(float* heads, std::size_t count, std::size_t size, const float* gain,
                            const rope_table* rope, std::uint32_t position) const {
   const auto& model = p_.model;
-  const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
-  const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
   const bool is_normed_first = model.qk_norm == model::qk_norm_kind::heads;
   const bool is_normed_last = model.qk_norm == model::qk_norm_kind::rotated_heads;
   for (float* head = heads; head != heads + count * size; head += size) {
     if (is_normed_first)
       p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
-    if (rope != nullptr)
-      rotate(head, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
+    rotate(head, rope, position);
     if (is_normed_last)
       p_.table.rms_norm(head, gain, size, model.rms_epsilon, head);
   }

@@ -29,19 +29,14 @@ std::uint64_t panels_before(std::uint64_t end, std::uint64_t begin, std::uint64_
 void forward::run_experts(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const ffn_weights& any = layer.experts.front(); // all have the same types
-  const auto score = [&](const packed_matrix& matrix, const float_rows& out) {
-    const share own = share_of(matrix.panel_count(), member);
-    multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
-             /*adds=*/false);
-  };
   if (layer.router_gain != nullptr) {
     normalise(member, layer.router_gain, forms_for({&layer.router}));
     if (failure_)
       return;
   }
-  score(layer.router, m.experts.scores);
+  project(member, layer.router, m.experts.scores);
   if (layer.shared_gate.rows > 0)
-    score(layer.shared_gate, m.experts.shared_score);
+    project(member, layer.shared_gate, m.experts.shared_score);
   p_.team.barrier();
   if (layer.experts_norm != nullptr) {
     normalise(member, layer.experts_norm, forms_for({&any.gate, &any.up}));
@@ -69,9 +64,7 @@ void forward::run_ffn_beside(unsigned member, const layer_weights& layer) {
     return;
   gate_and_up_of_layer(member, ffn);
   p_.team.barrier();
-  const share panels = share_of(ffn.down.panel_count(), member);
-  multiply(member, ffn.down, m.gated, rows_.size(), panels,
-           m.normed.values.from_column(panels.begin * panel_rows), /*adds=*/false);
+  project(member, ffn.down, m.gated, m.normed.values);
   if (p_.group == nullptr)
     p_.team.barrier();
   else
@@ -140,10 +133,15 @@ void forward::sigmoids(float* scores, std::size_t count) const {
 
 // Replaces scores by their softmax. They are padded to whole panels.
 void forward::softmax(float* scores, std::size_t count) const {
+  const float sum = exponentials(scores, count, *std::max_element(scores, scores + count));
+  p_.table.scale(scores, (count + panel_rows - 1) / panel_rows * panel_rows, 1.0F / sum);
+}
+
+// Replaces scores by exp(score - best) and returns their sum. They are padded to whole panels.
+float forward::exponentials(float* scores, std::size_t count, float best) const {
   const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
   std::fill(scores + count, scores + padded, -INFINITY);
-  const float sum = p_.table.exp_sum(scores, padded, *std::max_element(scores, scores + count));
-  p_.table.scale(scores, padded, 1.0F / sum);
+  return p_.table.exp_sum(scores, padded, best);
 }
 
 void forward::weigh_values(const float* values, std::span<expert_choice> chosen) const {
@@ -163,10 +161,7 @@ void forward::weigh(float* scores, std::span<expert_choice> chosen) const {
     sigmoids(scores, count);
     return weigh_values(scores, chosen);
   }
-  const float best = scores[chosen.front().expert];
-  const std::size_t padded = (count + panel_rows - 1) / panel_rows * panel_rows;
-  std::fill(scores + count, scores + padded, -INFINITY);
-  float sum = p_.table.exp_sum(scores, padded, best);
+  float sum = exponentials(scores, count, scores[chosen.front().expert]);
   if (model.has_normalised_experts) {
     sum = 0;
     for (const auto& choice : chosen)

@@ -57,9 +57,7 @@ void forward::project_queries(unsigned member, const latent_weights& weights) {
                                                             input.record_row(r));
   }
   p_.team.barrier();
-  const share panels = share_of(weights.query.panel_count(), member);
-  multiply(member, weights.query, input, rows_.size(), panels,
-           p_.memory.latent.heads.values.from_column(panels.begin * panel_rows), /*adds=*/false);
+  project(member, weights.query, input, p_.memory.latent.heads.values);
   p_.team.barrier();
 }
 
@@ -69,8 +67,6 @@ void forward::finish_queries(share rows, std::uint32_t index) {
   const auto& sizes = *p_.model.latent;
   const auto& m = p_.memory;
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
-  const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
-  const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
   const std::size_t query_size = sizes.query_size(), key_size = heads_of(index).size;
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
@@ -78,8 +74,7 @@ void forward::finish_queries(share rows, std::uint32_t index) {
     p_.table.scale(queries, p_.model.head_count * query_size, query_scale(index, position));
     for (std::size_t head = 0; head < p_.model.head_count; ++head) {
       float* rotated = queries + head * query_size + sizes.plain_size;
-      if (rope != nullptr)
-        rotate(rotated, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
+      rotate(rotated, rope, position);
       std::memcpy(m.query.row(r) + head * key_size, rotated, sizes.rotated_size * sizeof(float));
     }
   }
@@ -91,8 +86,6 @@ void forward::finish_queries(share rows, std::uint32_t index) {
 void forward::append_latents(share rows, std::uint32_t index) {
   const auto& sizes = *p_.model.latent;
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
-  const bool is_paired = rope != nullptr && rope->rope().kind == model::rope_kind::normal;
-  const auto rotate = is_paired ? p_.table.rope_pairs : p_.table.rope_halves;
   const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
   const std::size_t key_size = heads_of(index).size, rank = sizes.kv_rank;
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
@@ -102,8 +95,7 @@ void forward::append_latents(share rows, std::uint32_t index) {
                       value);
     std::fill_n(value + rank, sizes.rotated_size, 0.0F);
     std::memmove(key, key + rank, sizes.rotated_size * sizeof(float));
-    if (rope != nullptr)
-      rotate(key, rope->rope().dimension_count, rope->cosine(position), rope->sine(position));
+    rotate(key, rope, position);
     std::memcpy(key + sizes.rotated_size, value, rank * sizeof(float));
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     append_kv(key, value, key_size, page_of(index, block, 0), position % kv_block_positions);

@@ -21,6 +21,7 @@ constexpr std::array cohere_fields = {
     plain_field{"logit_scale", "logit_scale", 0.0625},
 };
 constexpr std::array glm_moe_fields = {
+    plain_field{"n_shared_experts", "expert_shared_count", 1.0},
     plain_field{"first_k_dense_replace", "leading_dense_block_count", 1.0},
     plain_field{"n_group", "expert_group_count"},
     plain_field{"topk_group", "expert_group_used_count"},
@@ -28,16 +29,19 @@ constexpr std::array glm_moe_fields = {
 };
 
 constexpr std::array deepseek_v2_fields = {
+    plain_field{"n_shared_experts", "expert_shared_count", 2.0},
     plain_field{"first_k_dense_replace", "leading_dense_block_count", 0.0},
     plain_field{"routed_scaling_factor", "expert_weights_scale"},
 };
 constexpr std::array deepseek_v3_fields = {
+    plain_field{"n_shared_experts", "expert_shared_count", 1.0},
     plain_field{"first_k_dense_replace", "leading_dense_block_count", 3.0},
     plain_field{"n_group", "expert_group_count", 8.0},
     plain_field{"topk_group", "expert_group_used_count", 4.0},
     plain_field{"routed_scaling_factor", "expert_weights_scale", 2.5},
 };
 constexpr std::array mistral4_fields = {
+    plain_field{"n_shared_experts", "expert_shared_count", 1.0},
     plain_field{"first_k_dense_replace", "leading_dense_block_count", 0.0},
     plain_field{"n_group", "expert_group_count", 1.0},
     plain_field{"topk_group", "expert_group_used_count", 1.0},
@@ -49,9 +53,10 @@ constexpr std::array ernie_moe_fields = {
     plain_field{"moe_layer_start_index", "leading_dense_block_count", 1.0},
     plain_field{"moe_num_shared_experts", "expert_shared_count", 2.0},
 };
-// The number of dense layers is a default that no field but `mlp_layer_types` changes.
+// read_dense_layers() counts the dense layers of `mlp_layer_types`.
 constexpr std::array glm_lite_fields = {
-    plain_field{"", "leading_dense_block_count", 1.0},
+    plain_field{"n_shared_experts", "expert_shared_count", 1.0},
+    plain_field{"mlp_layer_types", "leading_dense_block_count", 1.0},
     plain_field{"n_group", "expert_group_count", 1.0},
     plain_field{"topk_group", "expert_group_used_count", 1.0},
     plain_field{"rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-5},

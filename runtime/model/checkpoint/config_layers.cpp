@@ -93,12 +93,6 @@ result<void> config_reader::read_shared_experts() {
   for (const auto* field : {"shared_expert_intermediate_size", "shared_intermediate_size"}) {
     put("expert_shared_feed_forward_length", member_of(config_, field), field);
   }
-  const bool is_deepseek2 = published_.experts == expert_rule::deepseek2;
-  if (published_.experts == expert_rule::glm || is_deepseek2) {
-    const json standard = is_deepseek2 ? 2U : 1U;
-    const auto* count = member_of(config_, "n_shared_experts");
-    put("expert_shared_count", count != nullptr ? count : &standard, "n_shared_experts");
-  }
   return {};
 }
 

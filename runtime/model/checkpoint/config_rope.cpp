@@ -148,8 +148,7 @@ result<void> config_reader::take_yarn(const json& rope) {
     magnitude = yarn_magnitude(*factor, weight) / yarn_magnitude(*factor, of_all);
   }
   if (kind_.has_latent_attention) { // whose products have a factor beside that of the rotation
-    constexpr double stored_part = 0.1;
-    put_number("rope.scaling.yarn_log_multiplier", stored_part * of_all, "mscale_all_dim");
+    put_number("rope.scaling.yarn_log_multiplier", latent_yarn_part * of_all, "mscale_all_dim");
     put_number("rope.scaling.attn_factor", magnitude.value_or(yarn_magnitude(*factor)),
                "attention_factor");
   } else if (magnitude) {
